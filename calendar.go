@@ -116,3 +116,17 @@ func dayStart(year int, month time.Month, day int, loc *time.Location) int64 {
 	}
 	return Ticks(hi)
 }
+
+// Number counts the days or months from the beginning of 1970 to the window that
+// starts at a store time: one more for each window.
+func (c Calendar) Number(start int64) int64 {
+	loc, err := c.location()
+	if err != nil {
+		loc = time.UTC
+	}
+	year, month, day := time.Unix(0, epochMicros*1000+floorDiv(start*125, 2)).In(loc).Date()
+	if c.Unit == CalendarMonth {
+		return int64(year-1970)*12 + int64(month-1)
+	}
+	return floorDiv(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix(), 24*60*60)
+}

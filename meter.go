@@ -76,6 +76,10 @@ func (l Limit) invalid() error {
 // Capacity returns the most that may pass at once.
 func (m *Meter) Capacity() int64 { return m.capacity }
 
+// Interval returns the ticks in which a token bucket gains a token, rounded up;
+// 0 for other algorithms.
+func (m *Meter) Interval() int64 { return m.interval }
+
 // Room returns the tokens that may be taken now, 0 to the capacity.
 func (m *Meter) Room(s *State, now int64) int64 {
 	switch m.algorithm {
