@@ -3,13 +3,17 @@
 // the attributes of a request into charges and decisions into a verdict.
 package policy
 
-import "github.com/sluice-limiter/sluice"
+import (
+	"fmt"
+
+	"github.com/sluice-limiter/sluice"
+)
 
 // A Limit is one entry of "limits".
 type Limit struct {
 	Name      string
 	Match     []Condition  // which requests; none: all
-	Key       []string     // attributes whose values share a counter
+	Key       []string     // attributes whose values share a counter; none: one counter for all
 	Default   sluice.Limit // for everyone without an override
 	Unlimited bool         // Default is "unlimited": only overrides limit
 	Overrides []Rule
@@ -21,18 +25,22 @@ type Limit struct {
 	Source    string // where it stands, "sluice.yaml:12"
 }
 
-// A Rule is an override: another limit for the requests that it matches.
+// A Rule is an override: another limit for the requests that it matches. The
+// override with the most matched attributes wins, then the one that stands
+// first.
 type Rule struct {
 	Match     []Condition
 	Limit     sluice.Limit
-	Unlimited bool
+	Unlimited bool // no charge is made
 	Tolerance int64
 	Shards    int
 	Source    string
 }
 
 // A Condition asks that an attribute has one of some values: exact, a glob
-// with *, or for addresses a CIDR.
+// with *, or for addresses a CIDR. A lone * asks for any value but "" and does
+// not count as a matched attribute; \* stands for a star, \\ for a backslash.
+// The exact value "" matches requests that do not have the attribute.
 type Condition struct {
 	Attribute string
 	Patterns  []string
@@ -42,7 +50,7 @@ type Condition struct {
 type Cost struct {
 	Attribute string // "header:X-Request-Cost"; "": always Default
 	Default   int64  // when the attribute is missing; 0 means 1
-	Min, Max  int64  // bounds of what the attribute may say
+	Min, Max  int64  // bounds of what the attribute may say; 0 means 1 and no bound
 }
 
 // A FailureMode says what a limit answers while the store does not.
@@ -50,13 +58,27 @@ type FailureMode uint8
 
 // The failure modes; the zero value is local.
 const (
-	FailLocal FailureMode = iota
-	FailAllow
-	FailDeny
+	FailLocal FailureMode = iota // this instance's share, counted in memory
+	FailAllow                    // pass
+	FailDeny                     // refuse until the store answers
 )
 
-// A Set is an immutable, indexed set of limits.
-type Set struct{ limits []*Limit }
+var failureNames = [...]string{"local", "allow", "deny"}
 
-// NewSet checks and indexes limits; the error joins all that is wrong.
-func NewSet(limits []Limit) (*Set, error) { return &Set{}, nil }
+// String returns the name that configuration uses.
+func (m FailureMode) String() string {
+	if int(m) < len(failureNames) {
+		return failureNames[m]
+	}
+	return fmt.Sprintf("failure mode(%d)", uint8(m))
+}
+
+// ParseFailureMode reads local, allow or deny.
+func ParseFailureMode(s string) (FailureMode, error) {
+	for m, name := range failureNames {
+		if s == name {
+			return FailureMode(m), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown mode %q: want local, allow or deny", s)
+}

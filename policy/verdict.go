@@ -1,0 +1,159 @@
+package policy
+
+import (
+	"math/bits"
+
+	"github.com/sluice-limiter/sluice"
+)
+
+// A Result is what one matched limit says.
+type Result struct {
+	Limit     *Limit       // the limit as configured
+	Rule      *Rule        // the override in force; nil: the limit's own default
+	Effective sluice.Limit // how much may pass; zero if unlimited
+	Key       string       // the counter; "" if unlimited
+	Cost      int64        // tokens asked
+	// Decision is the store's answer. A shadow limit whose cost is above its
+	// capacity is not charged: its decision is a refusal without a wait.
+	Decision sluice.Decision
+}
+
+// A Verdict is the answer to a request. It may be used again for another
+// request, which saves allocations; it serves one goroutine at a time. After an
+// error of Decide its fields say nothing.
+type Verdict struct {
+	// Allowed is false if a limit that is not a shadow refused.
+	Allowed bool
+	// Results has one entry for each limit that matched and charges, in the
+	// order of the configuration, shadow limits too.
+	Results []Result
+	// Unlimited has one entry for each limit that matched and lets the request
+	// pass uncounted.
+	Unlimited []Result
+
+	reader    reader
+	text      []byte // all keys
+	cuts      []cut  // beside Results
+	charges   []sluice.Charge
+	decisions []sluice.Decision
+}
+
+// Describing returns the result that a caller should hear about: of a refusal,
+// the refused limit with the longest wait; else the limit closest to
+// exhaustion, which is the one with the least remaining of its capacity. It is
+// nil if no limit matched but shadows.
+func (v *Verdict) Describing() *Result {
+	var best *Result
+	for i := range v.Results {
+		r := &v.Results[i]
+		if r.Limit.Shadow || !v.Allowed && r.Decision.Allowed {
+			continue
+		}
+		if best == nil || v.tellsMore(&r.Decision, &best.Decision) {
+			best = r
+		}
+	}
+	return best
+}
+
+func (v *Verdict) tellsMore(a, b *sluice.Decision) bool {
+	if !v.Allowed {
+		return a.RetryAfter > b.RetryAfter
+	}
+	// a.Remaining / a.Limit < b.Remaining / b.Limit, without overflow.
+	ahi, alo := bits.Mul64(uint64(a.Remaining), uint64(b.Limit))
+	bhi, blo := bits.Mul64(uint64(b.Remaining), uint64(a.Limit))
+	return ahi < bhi || ahi == bhi && alo < blo
+}
+
+func (v *Verdict) reset(set *Set, r *Request) {
+	v.Allowed = false
+	v.Results, v.Unlimited = v.Results[:0], v.Unlimited[:0]
+	v.text, v.cuts, v.charges = v.text[:0], v.cuts[:0], v.charges[:0]
+	v.reader.begin(set, r)
+}
+
+// meet adds the result of one limit if it matches the request.
+func (v *Verdict) meet(l *compiled, n int64) error {
+	q := &v.reader
+	if q.without != "" && l.needs(q.without) || !l.matches(q) {
+		return nil
+	}
+	result := Result{Limit: l.Limit, Effective: l.Default}
+	unlimited := l.Unlimited
+	if rule := l.override(q); rule != nil {
+		result.Rule, result.Effective, unlimited = rule, rule.Limit, rule.Unlimited
+	}
+	if unlimited {
+		result.Effective = sluice.Limit{}
+		v.Unlimited = append(v.Unlimited, result)
+		return nil
+	}
+	cost, err := l.price(q, n)
+	if err != nil && !l.Shadow {
+		return err
+	}
+	if capacity := result.Effective.Capacity(); cost > capacity && !l.Shadow {
+		return l.overCost(capacity)
+	}
+	result.Cost = cost
+	v.Results = append(v.Results, result)
+	var c cut
+	v.text, c = l.appendKey(v.text, q)
+	v.cuts = append(v.cuts, c)
+	return nil
+}
+
+// charge makes the charges: first those of the limits that can refuse, one
+// group, then each shadow, a group of its own.
+func (v *Verdict) charge() {
+	text := string(v.text)
+	for i := range v.Results {
+		c := &v.cuts[i]
+		v.Results[i].Key = text[c.start:c.end]
+		if !v.Results[i].Limit.Shadow {
+			v.addCharge(i, text[c.tag:c.tagEnd], 0)
+		}
+	}
+	group := 0
+	for i := range v.Results {
+		if c := &v.cuts[i]; v.Results[i].Limit.Shadow {
+			group++
+			v.addCharge(i, text[c.tag:c.tagEnd], group)
+		}
+	}
+}
+
+func (v *Verdict) addCharge(i int, tag string, group int) {
+	r := &v.Results[i]
+	n := r.Cost
+	if n > r.Effective.Capacity() {
+		n = 0 // a shadow that could never pass: only looked at
+	}
+	v.charges = append(v.charges, sluice.Charge{Key: r.Key, Tag: tag, Limit: r.Effective, N: n, Group: group})
+}
+
+// conclude hands the decisions to the results, in the order of charge, and
+// says whether all passed.
+func (v *Verdict) conclude() {
+	v.Allowed = true
+	next := 0
+	for i := range v.Results {
+		if r := &v.Results[i]; !r.Limit.Shadow {
+			r.Decision = v.decisions[next]
+			v.Allowed = v.Allowed && r.Decision.Allowed
+			next++
+		}
+	}
+	for i := range v.Results {
+		r := &v.Results[i]
+		if !r.Limit.Shadow {
+			continue
+		}
+		r.Decision = v.decisions[next]
+		if r.Cost > r.Effective.Capacity() {
+			r.Decision.Allowed = false
+		}
+		next++
+	}
+}
