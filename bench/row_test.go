@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func made(res result, target ...bound) benchmark {
+	return benchmark{
+		name: "a/b", unit: "ns/op", target: target,
+		measure: func(settings) (result, error) { return res, nil },
+	}
+}
+
+func TestRowIsJudged(t *testing.T) {
+	res := result{ours: 50, theirs: 100, ratio: 0.5, allocs: 0.004, paired: true, counted: true}
+	for _, tt := range []struct {
+		target []bound
+		want   bool
+	}{
+		{nil, true},
+		{[]bound{atMost("ratio", 0.5)}, true},
+		{[]bound{atMost("ratio", 0.49)}, false},
+		{[]bound{atLeast("ratio", 0.5)}, true},
+		{[]bound{atLeast("ratio", 7)}, false},
+		{[]bound{atMost("allocs", 0)}, true},
+		{[]bound{atMost("value", 49)}, false},
+		{[]bound{atMost("ratio", 1), atMost("value", 10)}, false},
+		{[]bound{atMost("speed", 1)}, false},
+	} {
+		got, err := made(res, tt.target...).run(settings{})
+		if err != nil || got.OK != tt.want {
+			t.Errorf("ok of %v = %v, %v, want %v", tt.target, got.OK, err, tt.want)
+		}
+	}
+	alone, err := made(result{ours: 50}, atMost("ratio", 1)).run(settings{})
+	if err != nil || alone.OK {
+		t.Errorf("ok of a ratio that was not measured = %v, %v, want false", alone.OK, err)
+	}
+}
+
+func TestRowSaysNullForWhatWasNotMeasured(t *testing.T) {
+	r, err := made(result{ours: 61.234}).run(settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"name":"a/b","value":61.2,"unit":"ns/op","ours":61.2,"theirs":null,"ratio":null,"allocs":null,"target":null,"ok":true}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestTable(t *testing.T) {
+	rows := []benchmark{
+		made(result{ours: 43.21, theirs: 102.4, ratio: 0.42, paired: true, counted: true}, atMost("ratio", 0.6), atMost("allocs", 0)),
+		made(result{ours: 80}, atMost("value", 64)),
+		made(result{ours: 1}),
+	}
+	var out bytes.Buffer
+	if err := printTable(&out, rows, settings{pairs: 5}); err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(out.String(), "\n\n")
+	var got [][]string
+	for line := range strings.Lines(table) {
+		got = append(got, strings.Fields(line))
+	}
+	want := [][]string{
+		{"name", "ours", "theirs", "unit", "ratio", "allocs", "ok", "target"},
+		strings.Fields("a/b 43.2 102 ns/op 0.42 0 yes ratio <= 0.6, allocs <= 0"),
+		strings.Fields("a/b 80 - ns/op - - no value <= 64"),
+		strings.Fields("a/b 1 - ns/op - -"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorNamesTheRow(t *testing.T) {
+	broken := errors.New("broken")
+	b := benchmark{name: "a/b", measure: func(settings) (result, error) { return result{}, broken }}
+	if _, err := b.run(settings{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "a/b") {
+		t.Errorf("run = %v, want an error that wraps %v and names a/b", err, broken)
+	}
+}
+
+func TestRound(t *testing.T) {
+	for _, tt := range []struct{ in, want float64 }{
+		{0, 0}, {0.0049, 0}, {0.01234, 0.0123}, {0.5678, 0.568}, {12.345, 12.3}, {123.4, 123}, {1234.5, 1235}, {-12.345, -12.3},
+	} {
+		if got := round(tt.in); got != tt.want {
+			t.Errorf("round(%g) = %g, want %g", tt.in, got, tt.want)
+		}
+	}
+}
