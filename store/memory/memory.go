@@ -1,127 +1,202 @@
-// Package memory is the store in this process: the truth for one process, and
-// the counters that a fallback, a replay or a test needs.
+// Package memory is the store in this process: the truth for a single process,
+// and the counters behind a fallback, a replay or a test.
+//
+// A token bucket is one integer changed by compare-and-swap: no lock is taken
+// and nothing is allocated once its key is known. Calls of several charges, and
+// the other algorithms, are as exact; they lock only the keys, or for windows
+// and new keys the shards, that they touch.
+//
+// The number of keys is bounded. Keys that are full again, which is as if they
+// were never used, are removed in small steps by the calls that add keys; there
+// is no goroutine and no full sweep.
 package memory
 
 import (
 	"context"
+	"hash/maphash"
+	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
 )
 
+// DefaultMaxKeys is the bound on keys if [Options] names none.
+const DefaultMaxKeys = 1 << 20
+
 // Options configure a [Store]; the zero value is the default.
 type Options struct {
-	// MaxKeys bounds the counters kept; 0 means 1<<20.
+	// MaxKeys bounds the counters kept, token buckets and windows together; 0
+	// or less means DefaultMaxKeys. A counter is a key with one kind of limit.
+	// At the bound a new one takes the place of another: of one that is full
+	// if there is one among 64 looked at, which costs nothing; else of the one
+	// nearest to full, whose key then has its full capacity again too early.
+	// Stats counts those.
 	MaxKeys int
-	// Now tells the time; nil means a monotonic clock that starts at the wall
-	// clock's time.
+	// Now tells the time, from any number of goroutines; replays and
+	// simulations set it. Nil means the time since New on the monotonic clock,
+	// counted from the wall clock at New: setting the clock changes nothing.
 	Now func() time.Time
 }
 
-// A Store keeps counters in memory. It may be used from many goroutines.
+// A Store keeps counters in memory. It implements [sluice.Store],
+// [sluice.Forgetter] and [sluice.Settler], and may be used from many
+// goroutines. It never blocks on anything but its own short locks, so it does
+// not look at contexts. Make one with [New].
 type Store struct {
-	now func() time.Time
-
-	mu   sync.Mutex
-	keys map[name]*sluice.State // guarded by mu
+	now    func() time.Time // nil: the monotonic clock
+	start  time.Time
+	base   int64 // start in ticks
+	seed   maphash.Seed
+	shards []shard
+	shift  int // a hash shifted right by it is the index of its shard
+	max    int64
+	keys   atomic.Int64
+	calls  sync.Pool // of *call
 }
 
-type name struct {
-	key  string
-	kind sluice.Kind
+// Shards keep locks short and tables small: a table that grows moves at most
+// some thousand pointers. Below twice minShardKeys there is one shard, for
+// which the bound on keys holds without exception.
+const (
+	minShardKeys = 4096
+	maxShards    = 4096
+)
+
+// New returns an empty store.
+func New(o Options) *Store {
+	if o.MaxKeys <= 0 {
+		o.MaxKeys = DefaultMaxKeys
+	}
+	n := 1
+	for n < maxShards && o.MaxKeys/(2*n) >= minShardKeys {
+		n *= 2
+	}
+	start := time.Now()
+	s := &Store{
+		now:    o.Now,
+		start:  start,
+		base:   sluice.Ticks(start),
+		seed:   maphash.MakeSeed(),
+		shards: make([]shard, n),
+		shift:  64 - bits.TrailingZeros(uint(n)),
+		max:    int64(o.MaxKeys),
+	}
+	s.calls.New = func() any { return new(call) }
+	for i := range s.shards {
+		s.shards[i].table.Store(newTable(minSlots))
+	}
+	return s
+}
+
+// clock returns the time in ticks.
+func (s *Store) clock() int64 {
+	if s.now != nil {
+		return sluice.Ticks(s.now())
+	}
+	// A tick is a sixteenth of a microsecond.
+	return s.base + int64(time.Since(s.start))*2/125
+}
+
+func (s *Store) shard(hash uint64) *shard {
+	return &s.shards[hash>>s.shift]
+}
+
+// Take implements [sluice.Store]. Its errors wrap [sluice.ErrCharge] or
+// [sluice.ErrCost].
+func (s *Store) Take(_ context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	if len(charges) == 1 && charges[0].Limit.Algorithm == sluice.TokenBucket && charges[0].N > 0 {
+		return s.takeBucket(dst, charges)
+	}
+	if err := sluice.CheckCharges(charges); err != nil {
+		return dst, err
+	}
+	c := s.begin(charges)
+	dst = sluice.Decide(dst, charges, c.meters, c.states, c.now)
+	c.end()
+	return dst, nil
+}
+
+// takeBucket decides the common call: one charge on one token bucket.
+func (s *Store) takeBucket(dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	c := &charges[0]
+	m, err := c.Limit.Meter()
+	unit := c.N
+	if c.Unit != 0 {
+		unit = c.Unit
+	}
+	if err != nil || unit < 1 || unit > c.N || unit > m.Capacity() || c.N > sluice.MaxTokens {
+		return dst, sluice.CheckCharges(charges)
+	}
+	hash := maphash.String(s.seed, c.Key)
+	sh := s.shard(hash)
+	if b := sh.table.Load().find(hash, c.Key); b != nil {
+		if d, ok := s.swap(b, &m, c.N, unit); ok {
+			return append(dst, d), nil
+		}
+	}
+	return append(dst, s.takeLocked(sh, hash, &m, c, unit)), nil
+}
+
+// swap takes n tokens of a bucket by compare-and-swap; false if the bucket was
+// removed.
+func (s *Store) swap(b *bucket, m *sluice.Meter, n, unit int64) (sluice.Decision, bool) {
+	word := b.unlocked()
+	now, fresh := s.clock(), true
+	for word != dead {
+		next, d := m.Bucket(word>>1, now, n, unit)
+		switch {
+		case next<<1 == word:
+			return d, true
+		case d.Granted == 0 && !fresh:
+			// The bucket owes more than its limit allows. That is repaired if
+			// the limit was lowered or the clock set back, but not if others
+			// took tokens since this call read the clock.
+			now, fresh = s.clock(), true
+			continue
+		case b.word.CompareAndSwap(word, next<<1):
+			return d, true
+		}
+		word, fresh = b.unlocked(), false
+	}
+	return sluice.Decision{}, false
+}
+
+// takeLocked takes from a bucket that was not found, which most often means
+// that its key is new.
+func (s *Store) takeLocked(sh *shard, hash uint64, m *sluice.Meter, c *sluice.Charge, unit int64) sluice.Decision {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if b := sh.table.Load().find(hash, c.Key); b != nil {
+		// Nobody removes it while mu is held.
+		d, _ := s.swap(b, m, c.N, unit)
+		return d
+	}
+	now := s.clock()
+	state, d := m.Bucket(0, now, c.N, unit)
+	s.insertBucket(sh, hash, c.Key, state, now)
+	return d
 }
 
 // Stats says how a store stands.
 type Stats struct {
 	// Keys is the counters kept.
 	Keys int
-	// Evicted counts the keys forgotten, since the store was made, that were
-	// not full.
+	// Evicted counts the counters that made place for others, since New,
+	// before they were full.
 	Evicted int64
 }
 
-// New returns an empty store.
-func New(o Options) *Store {
-	if o.Now == nil {
-		start := time.Now()
-		o.Now = func() time.Time { return start.Add(time.Since(start)) }
-	}
-	return &Store{now: o.Now, keys: map[name]*sluice.State{}}
-}
-
-// Take implements [sluice.Store].
-func (s *Store) Take(_ context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
-	if err := sluice.CheckCharges(charges); err != nil {
-		return dst, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	meters := make([]sluice.Meter, len(charges))
-	states := make([]*sluice.State, len(charges))
-	fresh := map[name]*sluice.State{}
-	for i := range charges {
-		c := &charges[i]
-		meters[i], _ = c.Limit.Meter()
-		n := name{c.Key, c.Limit.Kind()}
-		states[i] = s.keys[n]
-		if states[i] == nil {
-			states[i] = fresh[n]
-		}
-		if states[i] == nil {
-			states[i] = &sluice.State{}
-			fresh[n] = states[i]
-		}
-	}
-	dst = sluice.Decide(dst, charges, meters, states, sluice.Ticks(s.now()))
-	for n, state := range fresh {
-		if state.Time != 0 || state.Count != 0 {
-			s.keys[n] = state
-		}
-	}
-	return dst, nil
-}
-
-// Settle implements [sluice.Settler].
-func (s *Store) Settle(_ context.Context, settlements []sluice.Settlement) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range settlements {
-		c := &settlements[i].Charge
-		m, err := c.Limit.Meter()
-		if err != nil {
-			return err
-		}
-		n := name{c.Key, c.Limit.Kind()}
-		state := s.keys[n]
-		if state == nil {
-			if c.N <= 0 {
-				continue
-			}
-			state = &sluice.State{}
-			s.keys[n] = state
-		}
-		sluice.Correct(state, &settlements[i], &m, sluice.Ticks(s.now()))
-	}
-	return nil
-}
-
-// Forget implements [sluice.Forgetter].
-func (s *Store) Forget(_ context.Context, charges []sluice.Charge) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range charges {
-		delete(s.keys, name{charges[i].Key, charges[i].Limit.Kind()})
-	}
-	return nil
-}
-
-// Len returns the number of counters kept.
-func (s *Store) Len() int { return s.Stats().Keys }
+// Len returns the number of counters kept: of keys, where each is charged with
+// one kind of limit.
+func (s *Store) Len() int { return int(s.keys.Load()) }
 
 // Stats returns the counts of now.
 func (s *Store) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Stats{Keys: len(s.keys)}
+	stats := Stats{Keys: s.Len()}
+	for i := range s.shards {
+		stats.Evicted += s.shards[i].evicted.Load()
+	}
+	return stats
 }

@@ -1,0 +1,58 @@
+package memory
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+)
+
+// A bucket is the counter of one key's token bucket. It is never used again
+// for another key, so whoever holds one compares and swaps safely.
+type bucket struct {
+	// word is the bucket's state, the time when it is full, shifted left by
+	// one; the lowest bit is a lock, held by calls of several charges. A
+	// removed bucket is dead for ever.
+	word atomic.Int64
+	hash uint64
+	key  string
+}
+
+const (
+	// dead is no state: times do not reach 2^58 ticks.
+	dead    = math.MinInt64
+	lockBit = 1
+)
+
+// unlocked returns the word as soon as no call holds its lock. Locks are held
+// for well under a microsecond unless their holder loses its processor.
+func (b *bucket) unlocked() int64 {
+	for {
+		word := b.word.Load()
+		if word&lockBit == 0 {
+			return word
+		}
+		runtime.Gosched()
+	}
+}
+
+// lock takes the lock and returns the state, unless the bucket is dead.
+func (b *bucket) lock() (state int64, ok bool) {
+	for {
+		word := b.unlocked()
+		if word == dead {
+			return 0, false
+		}
+		if b.word.CompareAndSwap(word, word|lockBit) {
+			return word >> 1, true
+		}
+	}
+}
+
+// unlock writes the state back and releases the lock.
+func (b *bucket) unlock(state int64) { b.word.Store(state << 1) }
+
+// kill makes the bucket dead whatever it holds.
+func (b *bucket) kill() {
+	for !b.word.CompareAndSwap(b.unlocked(), dead) {
+	}
+}
