@@ -15,14 +15,16 @@ import (
 // ring: first the shards, by their index, then the buckets, by hash and key.
 // Only shards with windows or with keys not known yet need theirs. Nobody who
 // holds a bucket waits for a shard.
+//
+// The charges are passed along and not kept, so that callers can have them on
+// their stack.
 type call struct {
-	store   *Store
-	charges []sluice.Charge
-	now     int64
-	meters  []sluice.Meter
-	states  []*sluice.State // beside the charges; equal counters share one
-	places  []place         // sorted by hash and key
-	locked  []*shard
+	store  *Store
+	now    int64
+	meters []sluice.Meter
+	states []*sluice.State // beside the charges; equal counters share one
+	places []place         // sorted by hash and key
+	locked []*shard
 }
 
 // A place is where the counter of one charge is.
@@ -41,12 +43,12 @@ type place struct {
 // CheckCharges.
 func (s *Store) begin(charges []sluice.Charge) *call {
 	c := s.calls.Get().(*call)
-	c.store, c.charges = s, charges
+	c.store = s
 	c.meters = slices.Grow(c.meters[:0], len(charges))[:len(charges)]
 	c.states = slices.Grow(c.states[:0], len(charges))[:len(charges)]
 	c.places = slices.Grow(c.places[:0], len(charges))[:len(charges)]
-	c.name()
-	for !c.lock() {
+	c.name(charges)
+	for !c.lock(charges) {
 		c.unlock()
 	}
 	for i := range c.places {
@@ -58,9 +60,9 @@ func (s *Store) begin(charges []sluice.Charge) *call {
 }
 
 // name fills meters and places in but for where the counters are.
-func (c *call) name() {
-	for i := range c.charges {
-		charge := &c.charges[i]
+func (c *call) name(charges []sluice.Charge) {
+	for i := range charges {
+		charge := &charges[i]
 		c.meters[i], _ = charge.Limit.Meter() // checked before
 		c.places[i] = place{
 			hash:   maphash.String(c.store.seed, charge.Key),
@@ -70,13 +72,13 @@ func (c *call) name() {
 	}
 	if len(c.places) > 1 {
 		slices.SortStableFunc(c.places, func(a, b place) int {
-			return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(c.charges[a.charge].Key, c.charges[b.charge].Key))
+			return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(charges[a.charge].Key, charges[b.charge].Key))
 		})
 	}
 	for i := range c.places {
 		c.places[i].same = i
-		for j := i - 1; j >= 0 && c.key(j) == c.key(i); j-- {
-			if c.places[j].kind == c.places[i].kind {
+		for j := i - 1; j >= 0 && c.places[j].hash == c.places[i].hash; j-- {
+			if c.places[j].kind == c.places[i].kind && c.key(charges, j) == c.key(charges, i) {
 				c.places[i].same = c.places[j].same
 				break
 			}
@@ -85,13 +87,13 @@ func (c *call) name() {
 }
 
 // key returns the key of a place.
-func (c *call) key(i int) string { return c.charges[c.places[i].charge].Key }
+func (c *call) key(charges []sluice.Charge, i int) string { return charges[c.places[i].charge].Key }
 
 func (p *place) isBucket() bool { return p.kind.Algorithm == sluice.TokenBucket }
 
 // lock takes all locks; false if a bucket was removed on the way.
-func (c *call) lock() bool {
-	c.lockShards()
+func (c *call) lock(charges []sluice.Charge) bool {
+	c.lockShards(charges)
 	for i := range c.places {
 		p := &c.places[i]
 		if p.same != i {
@@ -112,16 +114,17 @@ func (c *call) lock() bool {
 
 // lockShards finds all counters, and locks the shards of those that are
 // windows or not known yet.
-func (c *call) lockShards() {
+func (c *call) lockShards(charges []sluice.Charge) {
 	for i := range c.places {
 		p := &c.places[i]
 		if p.same != i {
 			continue
 		}
 		sh := c.store.shard(p.hash)
+		key := c.key(charges, i)
 		p.state = sluice.State{}
 		if p.isBucket() {
-			if p.bucket = sh.table.Load().find(p.hash, c.key(i)); p.bucket != nil {
+			if p.bucket = sh.table.Load().find(p.hash, key); p.bucket != nil {
 				continue
 			}
 		}
@@ -131,9 +134,9 @@ func (c *call) lockShards() {
 			c.locked = append(c.locked, sh)
 		}
 		if p.isBucket() {
-			p.bucket = sh.table.Load().find(p.hash, c.key(i))
+			p.bucket = sh.table.Load().find(p.hash, key)
 		} else {
-			p.window = sh.windows.byName[name{c.key(i), p.kind}]
+			p.window = sh.windows.byName[name{key, p.kind}]
 		}
 	}
 }
@@ -159,7 +162,7 @@ func (c *call) unlockShards() {
 
 // end writes the states back and releases all locks. Buckets come first, since
 // making place for new keys may wait for buckets that others hold.
-func (c *call) end() {
+func (c *call) end(charges []sluice.Charge) {
 	for i := range c.places {
 		p := &c.places[i]
 		switch {
@@ -172,11 +175,10 @@ func (c *call) end() {
 	}
 	for i := range c.places {
 		if p := &c.places[i]; p.same == i && p.bucket == nil && p.window == nil {
-			c.insert(i)
+			c.insert(p, c.key(charges, i))
 		}
 	}
 	c.unlockShards()
-	c.charges = nil
 	clear(c.places)
 	c.store.calls.Put(c)
 }
@@ -187,13 +189,12 @@ func (c *call) full(p *place) int64 {
 }
 
 // insert adds the counter of a place that was not known, if it was used.
-func (c *call) insert(i int) {
-	p := &c.places[i]
+func (c *call) insert(p *place, key string) {
 	sh := c.store.shard(p.hash)
 	switch {
 	case p.isBucket() && p.state.Time != 0:
-		c.store.insertBucket(sh, p.hash, c.key(i), p.state.Time, c.now)
+		c.store.insertBucket(sh, p.hash, key, p.state.Time, c.now)
 	case !p.isBucket() && (p.state.Count != 0 || p.state.Prev != 0 || len(p.state.Log) > 0):
-		c.store.insertWindow(sh, c.key(i), p.kind, p.state, c.full(p), c.now)
+		c.store.insertWindow(sh, key, p.kind, p.state, c.full(p), c.now)
 	}
 }

@@ -114,7 +114,7 @@ func (s *Store) Take(_ context.Context, dst []sluice.Decision, charges []sluice.
 	}
 	c := s.begin(charges)
 	dst = sluice.Decide(dst, charges, c.meters, c.states, c.now)
-	c.end()
+	c.end(charges)
 	return dst, nil
 }
 

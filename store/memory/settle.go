@@ -31,7 +31,7 @@ func (s *Store) settle(settlement *sluice.Settlement) {
 	charges := [1]sluice.Charge{settlement.Charge}
 	c := s.begin(charges[:])
 	sluice.Correct(c.states[0], settlement, &c.meters[0], c.now)
-	c.end()
+	c.end(charges[:])
 }
 
 // Forget implements [sluice.Forgetter]. It never fails.
