@@ -31,9 +31,6 @@ func decideGroup(dst []Decision, charges []Charge, meters []Meter, states []*Sta
 			before, all := demand(charges, states, i)
 			room := meters[i].Room(states[i], now)
 			d.Allowed = room >= before+c.unit()
-			if !d.Allowed {
-				d.RetryAfter = TicksDuration(meters[i].Wait(states[i], now, before+c.unit()))
-			}
 			units = min(units, c.N/c.unit(), room/all)
 		}
 		dst = append(dst, d)
@@ -52,7 +49,7 @@ func decideGroup(dst []Decision, charges []Charge, meters []Meter, states []*Sta
 		}
 	}
 	for i := range charges {
-		finish(&decisions[i], &charges[i], &meters[i], states[i], now)
+		finish(&decisions[i], charges, meters, states, i, now)
 	}
 	return dst
 }
@@ -72,13 +69,19 @@ func demand(charges []Charge, states []*State, i int) (before, all int64) {
 	return before, all
 }
 
-// finish describes the state after the group.
-func finish(d *Decision, c *Charge, m *Meter, s *State, now int64) {
+// finish describes the state of charge i after the group.
+func finish(d *Decision, charges []Charge, meters []Meter, states []*State, i int, now int64) {
+	c, m, s := &charges[i], &meters[i], states[i]
 	d.Remaining = m.Room(s, now)
 	d.ResetAfter = TicksDuration(m.Reset(s, now))
 	if d.Granted == 0 {
 		d.At = m.Stamp(s, now)
-	} else if d.Granted < c.N {
+	}
+	switch {
+	case !d.Allowed:
+		before, _ := demand(charges, states, i)
+		d.RetryAfter = TicksDuration(m.Wait(s, now, before+c.unit()))
+	case d.Granted > 0 && d.Granted < c.N:
 		d.RetryAfter = TicksDuration(m.Wait(s, now, c.unit()))
 	}
 }

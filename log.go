@@ -101,11 +101,12 @@ func (m *Meter) logCharge(s *State, now, n int64) {
 	}
 }
 
-// logGiveBack removes up to n entries of the time at.
-func (m *Meter) logGiveBack(s *State, n, at int64) {
+// logGiveBack removes up to n entries of the time at. What a clock set back has
+// left ahead is no longer known by its time, and stays.
+func (m *Meter) logGiveBack(s *State, now, n, at int64) {
 	quantum := m.Quantum()
 	age := s.Time/quantum - at/quantum
-	if age < 0 || age > 1<<31 {
+	if m.ahead(s, now) || age < 0 || age > 1<<31 {
 		return
 	}
 	stamp := uint32(at / quantum)

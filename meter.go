@@ -188,7 +188,7 @@ func (m *Meter) GiveBack(s *State, now, n int64, from Decision) {
 			s.Time = arrival(now, m.debt(s.Time, now)-n*m.interval)
 		}
 	case SlidingLog:
-		m.logGiveBack(s, n, from.At)
+		m.logGiveBack(s, now, n, from.At)
 	default:
 		m.windowGiveBack(s, now, n, from.At)
 	}
@@ -223,11 +223,12 @@ func (m *Meter) Bucket(state, now, n, unit int64) (next int64, d Decision) {
 	debt := m.debt(state, now)
 	room := m.bucketRoom(debt)
 	granted := n
-	if room < n {
+	switch {
+	case unit < n:
+		granted = min(n, room)
+		granted -= granted % unit
+	case room < n:
 		granted = 0
-		if unit < n {
-			granted = room - room%unit
-		}
 	}
 	next = state
 	if granted > 0 {

@@ -36,6 +36,10 @@ func TicksDuration(ticks int64) time.Duration {
 	return time.Duration(-floorDiv(-ticks*125, 2))
 }
 
+// DurationTicks returns a duration as a span of store time, rounded down: the
+// inverse of [TicksDuration].
+func DurationTicks(d time.Duration) int64 { return durationTicks(d) }
+
 // durationTicks rounds down: time passes no faster than the clock says.
 func durationTicks(d time.Duration) int64 {
 	return floorDiv(int64(d)*2, 125)

@@ -7,6 +7,10 @@ type view struct {
 	count, prev int64
 }
 
+// Bounds returns the start and the end, in ticks, of the window of a fixed or
+// sliding window that holds a store time.
+func (m *Meter) Bounds(now int64) (start, end int64) { return m.bounds(now) }
+
 // bounds returns the window that holds a store time. Windows are aligned to
 // the Unix epoch, or to the calendar.
 func (m *Meter) bounds(now int64) (start, end int64) {

@@ -1,0 +1,134 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Redis is one redis-server.
+type Redis struct {
+	Process
+}
+
+// StartRedis starts a redis-server that keeps nothing on disk; arguments are
+// added to its command line, as in "--maxmemory", "2mb".
+func StartRedis(ctx context.Context, args ...string) (*Redis, error) {
+	return startRedis(ctx, nil, args...)
+}
+
+func startRedis(ctx context.Context, env []string, args ...string) (*Redis, error) {
+	path, err := Find("redis-server", "redis-server")
+	if err != nil {
+		return nil, err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "sluice-redis-")
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{Process{
+		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		Dir:  dir,
+		name: path,
+		env:  env,
+		args: append([]string{
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
+			"--save", "", "--appendonly", "no", "--logfile", "",
+			"--enable-debug-command", "yes",
+		}, args...),
+	}}
+	r.ready = func() error {
+		answer, err := r.Do("PING")
+		if err == nil && !strings.HasPrefix(answer, "PONG") && !strings.HasPrefix(answer, "-NOAUTH") {
+			err = errors.New(answer)
+		}
+		return err
+	}
+	if err := r.start(ctx); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Port returns the port alone.
+func (p *Process) Port() int {
+	_, port, _ := net.SplitHostPort(p.Addr)
+	n, _ := strconv.Atoi(port)
+	return n
+}
+
+// Do sends one command over a connection of its own and returns the answer as
+// text; an error answer begins with "-". It is for setting up, not for load.
+func (p *Process) Do(words ...string) (string, error) {
+	conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, word := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := conn.Write([]byte(b.String())); err != nil {
+		return "", err
+	}
+	return readAnswer(bufio.NewReader(conn))
+}
+
+// readAnswer reads one value of the Redis protocol; the parts of an array are
+// joined by newlines.
+func readAnswer(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimRight(line, "\r\n")
+	switch line[0] {
+	case '+', ':':
+		return line[1:], nil
+	case '$':
+		n, _ := strconv.Atoi(line[1:])
+		if n < 0 {
+			return "", nil
+		}
+		buf := make([]byte, n+2)
+		_, err := readFull(r, buf)
+		return string(buf[:n]), err
+	case '*':
+		n, _ := strconv.Atoi(line[1:])
+		parts := make([]string, 0, max(n, 0))
+		for range n {
+			part, err := readAnswer(r)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, part)
+		}
+		return strings.Join(parts, "\n"), nil
+	}
+	return line, nil
+}
+
+func readFull(r *bufio.Reader, buf []byte) (int, error) {
+	for n := 0; n < len(buf); {
+		m, err := r.Read(buf[n:])
+		if err != nil {
+			return n, err
+		}
+		n += m
+	}
+	return len(buf), nil
+}

@@ -1,0 +1,92 @@
+// Package redis is a [sluice.Store] on Redis or Valkey: one server, Sentinel or
+// Cluster. Every call is one atomic script beside the data, on the server's
+// clock.
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluice-limiter/sluice"
+)
+
+//go:embed take.lua
+var takeScript string
+
+// Options say how a Store uses a server. The zero value is ready to use.
+type Options struct {
+	// Prefix begins every key, so that a server can be shared; "": "rl".
+	Prefix string
+}
+
+// A Store keeps its counters on a server. Calls of several keys must be of one
+// slot on a cluster (see store/split). It adds no deadline of its own and never
+// repeats a call whose outcome is not known. It may be used from many
+// goroutines.
+type Store struct {
+	client rueidis.Client
+	script *rueidis.Lua
+	prefix string
+	calls  sync.Pool // *request
+}
+
+// New returns a store over a client, which stays the caller's to close.
+func New(client rueidis.Client, o Options) *Store {
+	if o.Prefix == "" {
+		o.Prefix = "rl"
+	}
+	return &Store{
+		client: client,
+		script: rueidis.NewLuaScript(takeScript),
+		prefix: o.Prefix,
+		calls:  sync.Pool{New: func() any { return new(request) }},
+	}
+}
+
+// Take implements [sluice.Store] in one round trip; a second one follows only
+// if the server did not know the script, or was asked for a calendar window
+// while its clock and this machine's are more than a window apart.
+func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	if len(charges) == 0 {
+		return dst, nil
+	}
+	if err := sluice.CheckCharges(charges); err != nil {
+		return dst, err
+	}
+	q := s.calls.Get().(*request)
+	defer s.calls.Put(q)
+	if err := q.encode(s.prefix, charges); err != nil {
+		return dst, err
+	}
+	r, err := s.run(ctx, q)
+	if err != nil {
+		return dst, err
+	}
+	return r.decode(dst, charges, q)
+}
+
+// again is what the script answers, before it changes anything, to a calendar
+// whose windows do not reach the server's time.
+const again = "again"
+
+// run sends a call and reads its answer.
+func (s *Store) run(ctx context.Context, q *request) (reply, error) {
+	r, err := s.exec(ctx, q)
+	if err == nil && r.text == again {
+		q.sendCalendars(r.now)
+		r, err = s.exec(ctx, q)
+	}
+	return r, err
+}
+
+func (s *Store) exec(ctx context.Context, q *request) (reply, error) {
+	text, err := s.script.Exec(ctx, s.client, q.keys, q.args).ToString()
+	if err != nil {
+		return reply{}, fmt.Errorf("redis: %w", err)
+	}
+	return newReply(text), nil
+}
