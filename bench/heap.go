@@ -5,10 +5,7 @@ import (
 	"runtime"
 )
 
-const (
-	idleKeys = 1_000_000
-	keyBytes = 16
-)
+const idleKeys = 1_000_000
 
 // heapBenchmarks weigh what limiters keep.
 func heapBenchmarks() []benchmark {

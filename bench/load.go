@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,50 +21,60 @@ type load struct {
 const (
 	manyKeys    = 100_000
 	orderLength = 1 << 20
+	keyBytes    = 16
 )
 
-// key returns the i-th key; all are 16 bytes long.
+// key returns the i-th key.
 func key(i int) string { return fmt.Sprintf("tenant-%09d", i) }
 
 // serialLoad is one goroutine with one key.
-func serialLoad() load {
-	order := make([]string, orderLength)
-	for i := range order {
-		order[i] = key(0)
-	}
-	return load{[][]string{order}}
-}
+func serialLoad() load { return load{[][]string{order(key, func() int { return 0 })}} }
 
 // uniformLoad is a goroutine for each core, with many keys equally likely.
 func uniformLoad() load {
-	return drawn(func(r *rand.Rand) func() int {
+	return parallel(func(r *rand.Rand) func() int {
 		return func() int { return r.IntN(manyKeys) }
 	})
 }
 
 // zipfLoad is like uniformLoad, but a few keys are asked for most of the time.
 func zipfLoad() load {
-	return drawn(func(r *rand.Rand) func() int {
+	return parallel(func(r *rand.Rand) func() int {
 		zipf := rand.NewZipf(r, 1.1, 1, manyKeys-1)
 		return func() int { return int(zipf.Uint64()) }
 	})
 }
 
-func drawn(distribution func(*rand.Rand) func() int) load {
-	keys := make([]string, manyKeys)
-	for i := range keys {
-		keys[i] = key(i)
-	}
+func parallel(distribution func(*rand.Rand) func() int) load {
 	var l load
 	for n := range runtime.GOMAXPROCS(0) {
-		draw := distribution(rand.New(rand.NewPCG(1, uint64(n))))
-		order := make([]string, orderLength)
-		for i := range order {
-			order[i] = keys[draw()]
-		}
-		l.orders = append(l.orders, order)
+		l.orders = append(l.orders, order(key, distribution(source(n))))
 	}
 	return l
+}
+
+// source returns the random numbers of a worker: the same in every run.
+func source(worker int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(worker))) }
+
+// order draws the keys of one worker. Each is a copy of its own, one behind the
+// other: the key of a real request has just been read, so it is near at hand,
+// and it is never the very string that a limiter keeps.
+func order(key func(int) string, draw func() int) []string {
+	known := map[int]string{}
+	var text strings.Builder
+	text.Grow(orderLength * keyBytes)
+	for range orderLength {
+		i := draw()
+		if _, ok := known[i]; !ok {
+			known[i] = key(i)
+		}
+		text.WriteString(known[i])
+	}
+	keys := make([]string, orderLength)
+	for i := range keys {
+		keys[i] = text.String()[i*keyBytes : (i+1)*keyBytes]
+	}
+	return keys
 }
 
 // side makes workers, warms them up and returns a side that measures

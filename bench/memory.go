@@ -32,18 +32,30 @@ func memoryBenchmarks() []benchmark {
 
 // race compares the time of two limiters under one load.
 func race(s settings, l load, a, b subject) (result, error) {
-	var sides [2]side
-	for i, subject := range []subject{a, b} {
-		limiter, err := subject.start()
-		if err != nil {
-			return result{}, err
-		}
-		defer limiter.stop()
-		if sides[i], err = l.side(s.round, limiter.worker); err != nil {
-			return result{}, err
-		}
+	return raceLoads(s, l, a, l, b)
+}
+
+// raceLoads compares the time of two limiters, each under its load.
+func raceLoads(s settings, la load, a subject, lb load, b subject) (result, error) {
+	first, err := a.start()
+	if err != nil {
+		return result{}, err
 	}
-	res, err := compare(s.pairs, sides[0], sides[1])
+	defer first.stop()
+	second, err := b.start()
+	if err != nil {
+		return result{}, err
+	}
+	defer second.stop()
+	ours, err := la.side(s.round, first.worker)
+	if err != nil {
+		return result{}, err
+	}
+	theirs, err := lb.side(s.round, second.worker)
+	if err != nil {
+		return result{}, err
+	}
+	res, err := compare(s.pairs, ours, theirs)
 	res.counted = true
 	return res, err
 }
