@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"testing"
 
@@ -12,7 +11,8 @@ import (
 
 func TestQuick(t *testing.T) {
 	l, _ := sluice.ParseLimit("30/m burst 10")
-	set, err := policy.NewSet([]policy.Limit{{Name: "per-ip", Key: []string{"ip"}, Default: l}})
+	l2, _ := sluice.ParseLimit("5/s")
+	set, err := policy.NewSet([]policy.Limit{{Name: "per-ip", Key: []string{"ip"}, Default: l}, {Name: "all", Shadow: true, Default: l2}, {Name: "agent", Key: []string{"user_agent", "tenant"}, Default: l}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,20 @@ func TestQuick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := json.NewEncoder(os.Stdout)
-	e.SetIndent("", " ")
-	e.Encode(r)
+	WriteTable(os.Stdout, r)
+	f, _ := os.Create("/tmp/replay.svg")
+	WritePlot(f, r)
+	f.Close()
+}
+
+func TestQuickSuggest(t *testing.T) {
+	in, err := Open("../../shared/data/access.log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Suggest(context.Background(), []string{"ip"}, []Input{in}, SuggestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.WriteTable(os.Stdout)
 }

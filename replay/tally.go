@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/policy"
@@ -39,7 +38,10 @@ func newTally(limit *policy.Limit, maxKeys int) *tally {
 
 // add counts one answer of the limit.
 func (t *tally) add(r *policy.Result, read *attributes, now int64) {
-	c := t.find(read)
+	c := &t.other
+	if i, ok := t.find(read); ok {
+		c = &t.counts[i]
+	}
 	period := t.period(&r.Effective, now)
 	for _, c := range [...]*count{c, &t.all} {
 		if r.Decision.Allowed {
@@ -58,20 +60,20 @@ func (t *tally) add(r *policy.Result, read *attributes, now int64) {
 	}
 }
 
-// find returns the count of the request's key.
-func (t *tally) find(read *attributes) *count {
+// find returns the number of the request's key; ok is false if it is beyond
+// the keys that may be held.
+func (t *tally) find(read *attributes) (i int, ok bool) {
 	key := t.key(read)
 	if i, ok := t.index[key]; ok {
-		return &t.counts[i]
+		return int(i), true
 	}
 	if len(t.counts) >= t.maxKeys {
-		return &t.other
+		return 0, false
 	}
-	key = strings.Clone(key)
 	t.index[key] = int32(len(t.counts))
 	t.keys = append(t.keys, key)
 	t.counts = append(t.counts, count{})
-	return &t.counts[len(t.counts)-1]
+	return len(t.counts) - 1, true
 }
 
 // key returns the name of a counter for people: the value of a limit's one
