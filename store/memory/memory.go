@@ -54,6 +54,7 @@ type Store struct {
 	max    int64
 	keys   atomic.Int64
 	calls  sync.Pool // of *call
+	meters meters
 }
 
 // Shards keep locks short and tables small: a table that grows moves at most
@@ -93,11 +94,13 @@ func New(o Options) *Store {
 // clock returns the time in ticks.
 func (s *Store) clock() int64 {
 	if s.now != nil {
-		return sluice.Ticks(s.now())
+		return s.clockOfCaller()
 	}
 	// A tick is a sixteenth of a microsecond.
 	return s.base + int64(time.Since(s.start))*2/125
 }
+
+func (s *Store) clockOfCaller() int64 { return sluice.Ticks(s.now()) }
 
 func (s *Store) shard(hash uint64) *shard {
 	return &s.shards[hash>>s.shift]
@@ -121,28 +124,39 @@ func (s *Store) Take(_ context.Context, dst []sluice.Decision, charges []sluice.
 // takeBucket decides the common call: one charge on one token bucket.
 func (s *Store) takeBucket(dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
 	c := &charges[0]
-	m, err := c.Limit.Meter()
+	m := s.meters.find(&c.Limit)
+	if m == nil {
+		made, err := c.Limit.Meter()
+		if err != nil {
+			return dst, err
+		}
+		s.meters.keep(&c.Limit, &made)
+		m = &made
+	}
 	unit := c.N
 	if c.Unit != 0 {
 		unit = c.Unit
 	}
-	if err != nil || unit < 1 || unit > c.N || unit > m.Capacity() || c.N > sluice.MaxTokens {
+	if unit < 1 || unit > c.N || unit > m.Capacity() || c.N > sluice.MaxTokens {
 		return dst, sluice.CheckCharges(charges)
 	}
 	hash := maphash.String(s.seed, c.Key)
 	sh := s.shard(hash)
 	if b := sh.table.Load().find(hash, c.Key); b != nil {
-		if d, ok := s.swap(b, &m, c.N, unit); ok {
+		if d, ok := s.swap(b, m, c.N, unit); ok {
 			return append(dst, d), nil
 		}
 	}
-	return append(dst, s.takeLocked(sh, hash, &m, c, unit)), nil
+	return append(dst, s.takeLocked(sh, hash, m, c, unit)), nil
 }
 
 // swap takes n tokens of a bucket by compare-and-swap; false if the bucket was
 // removed.
 func (s *Store) swap(b *bucket, m *sluice.Meter, n, unit int64) (sluice.Decision, bool) {
-	word := b.unlocked()
+	word := b.word.Load()
+	if word&lockBit != 0 {
+		word = b.unlocked()
+	}
 	now, fresh := s.clock(), true
 	for word != dead {
 		next, d := m.Bucket(word>>1, now, n, unit)
