@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/sluice-limiter/sluice/policy"
@@ -30,9 +29,7 @@ func (h *Handler) newRequest() any {
 // address returns the client's address as limits see it.
 func (q *request) address() string {
 	if q.addr == "" {
-		var client netip.Addr
-		client = q.h.o.Addresses.Client(q.r)
-		q.addr = q.h.o.Addresses.Key(client)
+		q.addr = q.h.o.Addresses.Key(q.h.o.Addresses.Client(q.r))
 	}
 	return q.addr
 }
