@@ -67,6 +67,7 @@ func appendHash(dst []byte, value string) []byte {
 // A cut marks a key, and its tag, in the text of all keys of a request.
 type cut struct {
 	start, end, tag, tagEnd int
+	never                   bool // a shadow whose cost can never pass
 }
 
 // appendKey writes a limit's key for a request.

@@ -13,8 +13,9 @@ type Result struct {
 	Effective sluice.Limit // how much may pass; zero if unlimited
 	Key       string       // the counter; "" if unlimited
 	Cost      int64        // tokens asked
-	// Decision is the store's answer. A shadow limit whose cost is above its
-	// capacity is not charged: its decision is a refusal without a wait.
+	// Decision is the store's answer. A shadow limit whose cost makes no sense
+	// or is above its capacity is not charged: its decision is a refusal
+	// without a wait.
 	Decision sluice.Decision
 }
 
@@ -90,16 +91,17 @@ func (v *Verdict) meet(l *compiled, n int64) error {
 		return nil
 	}
 	cost, err := l.price(q, n)
+	if capacity := result.Effective.Capacity(); err == nil && cost > capacity {
+		err = l.overCost(capacity)
+	}
 	if err != nil && !l.Shadow {
 		return err
-	}
-	if capacity := result.Effective.Capacity(); cost > capacity && !l.Shadow {
-		return l.overCost(capacity)
 	}
 	result.Cost = cost
 	v.Results = append(v.Results, result)
 	var c cut
 	v.text, c = l.appendKey(v.text, q)
+	c.never = err != nil
 	v.cuts = append(v.cuts, c)
 	return nil
 }
@@ -127,8 +129,8 @@ func (v *Verdict) charge() {
 func (v *Verdict) addCharge(i int, tag string, group int) {
 	r := &v.Results[i]
 	n := r.Cost
-	if n > r.Effective.Capacity() {
-		n = 0 // a shadow that could never pass: only looked at
+	if v.cuts[i].never {
+		n = 0 // only looked at
 	}
 	v.charges = append(v.charges, sluice.Charge{Key: r.Key, Tag: tag, Limit: r.Effective, N: n, Group: group})
 }
@@ -151,7 +153,7 @@ func (v *Verdict) conclude() {
 			continue
 		}
 		r.Decision = v.decisions[next]
-		if r.Cost > r.Effective.Capacity() {
+		if v.cuts[i].never {
 			r.Decision.Allowed = false
 		}
 		next++

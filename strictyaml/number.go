@@ -68,8 +68,17 @@ func parseInt(s string) (int64, bool) {
 }
 
 var sizes = []unit{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
 }
 
 func parseSize(s string) (int64, bool) { return withUnit(s, sizes) }
@@ -92,10 +101,18 @@ func formatShare(millionths int64) string {
 }
 
 var durations = []unit{
-	{"ns", int64(time.Nanosecond)}, {"us", int64(time.Microsecond)}, {"µs", int64(time.Microsecond)},
-	{"ms", int64(time.Millisecond)}, {"s", int64(time.Second)}, {"min", int64(time.Minute)},
-	{"m", int64(time.Minute)}, {"h", int64(time.Hour)}, {"days", 24 * int64(time.Hour)},
-	{"day", 24 * int64(time.Hour)}, {"d", 24 * int64(time.Hour)}, {"w", 7 * 24 * int64(time.Hour)},
+	{"ns", int64(time.Nanosecond)},
+	{"us", int64(time.Microsecond)},
+	{"µs", int64(time.Microsecond)},
+	{"ms", int64(time.Millisecond)},
+	{"s", int64(time.Second)},
+	{"min", int64(time.Minute)},
+	{"m", int64(time.Minute)},
+	{"h", int64(time.Hour)},
+	{"days", 24 * int64(time.Hour)},
+	{"day", 24 * int64(time.Hour)},
+	{"d", 24 * int64(time.Hour)},
+	{"w", 7 * 24 * int64(time.Hour)},
 }
 
 // parseDuration reads one or more numbers, each with its unit. 0 needs none.

@@ -1,0 +1,49 @@
+package policy
+
+import "slices"
+
+// hider returns an override that always wins over another: one before it of
+// which it repeats every value, or one before it that matches as many
+// attributes by a wider pattern. The second is looked for behind overrides with
+// one exact value an attribute, the usual mistake.
+func (l *compiled) hider(s *Set, rule int) (first int, ok bool) {
+	if n, ok := l.hidden[uint32(rule)]; ok {
+		return int(n), true
+	}
+	if !l.overrides.mixed() {
+		return 0, false
+	}
+	q := reader{set: s, readings: make([]reading, len(s.attributes))}
+	for i := range q.readings {
+		q.readings[i].asked = true
+	}
+	for _, m := range l.Overrides[rule].Match {
+		p, err := parsePattern(m.Patterns[0])
+		if err != nil || len(m.Patterns) > 1 || p.kind != exactValue {
+			return 0, false
+		}
+		q.readings[s.number(m.Attribute)].value = p.text
+	}
+	n := l.overrides.find(&q)
+	if n == none || int(n) >= rule || !within(l.Overrides[n].Match, l.Overrides[rule].Match) {
+		return 0, false
+	}
+	return int(n), true
+}
+
+// mixed says whether some rule matches other than by exact values.
+func (x *index) mixed() bool {
+	return slices.ContainsFunc(x.shapes, func(s shape) bool {
+		return slices.ContainsFunc(s.parts, func(p part) bool { return p.kind != exactValue })
+	})
+}
+
+// within says whether one match asks only for attributes that another asks for.
+func within(a, b []Condition) bool {
+	for _, m := range a {
+		if !slices.ContainsFunc(b, func(c Condition) bool { return c.Attribute == m.Attribute }) {
+			return false
+		}
+	}
+	return true
+}
