@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
@@ -23,31 +24,44 @@ func ruleKey(i int) string { return fmt.Sprintf("tenant-%08d%d", i/len(routes), 
 // policyBenchmarks time the engine with many rules against the same engine with
 // few: what is compared is not another limiter but what many rules cost.
 func policyBenchmarks() []benchmark {
-	measure := func(unlimited bool) func(settings) (result, error) {
+	measure := func(load func(rules int) load, unlimited bool) func(settings) (result, error) {
 		return func(s settings) (result, error) {
 			return raceLoads(s,
-				ruleLoad(manyRules), engine(manyRules, unlimited),
-				ruleLoad(fewRules), engine(fewRules, unlimited))
+				load(manyRules), engine(manyRules, unlimited),
+				load(fewRules), engine(fewRules, unlimited))
 		}
 	}
+	quick := []bound{atMost("value", 300), atMost("ratio", 2), atMost("allocs", 0)}
 	return []benchmark{
 		{
 			// Rules that lift the limit: they are found, and nothing is charged.
-			name: "policy/match/300k", unit: "ns/op", measure: measure(true),
-			target: []bound{atMost("value", 300), atMost("ratio", 2), atMost("allocs", 0)},
+			// Every rule is equally likely, which no cache is made for.
+			name: "policy/match/300k", unit: "ns/op", measure: measure(uniformRules, true),
+			target: quick,
+		},
+		{
+			// The same with a few tenants that ask most of the time.
+			name: "policy/match/300k-zipf", unit: "ns/op", measure: measure(zipfRules, true),
+			target: quick,
 		},
 		{
 			// The whole way to a verdict, with the keys, but for the store.
-			name: "policy/decide/300k", unit: "ns/op", measure: measure(false),
+			name: "policy/decide/300k", unit: "ns/op", measure: measure(uniformRules, false),
 			target: []bound{atMost("ratio", 2), atMost("allocs", 1)},
 		},
 	}
 }
 
-// ruleLoad is one goroutine that meets each of n rules equally often.
-func ruleLoad(n int) load {
+// uniformRules is one goroutine that meets each of n rules equally often.
+func uniformRules(n int) load {
 	r := source(0)
 	return load{[][]string{order(ruleKey, func() int { return r.IntN(n) })}}
+}
+
+// zipfRules is one goroutine that meets a few of n rules most of the time.
+func zipfRules(n int) load {
+	zipf := rand.NewZipf(source(0), 1.1, 1, uint64(n-1))
+	return load{[][]string{order(ruleKey, func() int { return int(zipf.Uint64()) })}}
 }
 
 // engine is a policy of one limit with n overrides, over a store that says yes.
