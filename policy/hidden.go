@@ -18,11 +18,15 @@ func (l *compiled) hider(s *Set, rule int) (first int, ok bool) {
 		q.readings[i].asked = true
 	}
 	for _, m := range l.Overrides[rule].Match {
-		p, err := parsePattern(m.Patterns[0])
-		if err != nil || len(m.Patterns) > 1 || p.kind != exactValue {
+		attribute := slices.Index(s.attributes, m.Attribute)
+		if len(m.Patterns) != 1 || attribute < 0 {
 			return 0, false
 		}
-		q.readings[s.number(m.Attribute)].value = p.text
+		p, err := parsePattern(m.Patterns[0])
+		if err != nil || p.kind != exactValue {
+			return 0, false
+		}
+		q.readings[attribute].value = p.text
 	}
 	n := l.overrides.find(&q)
 	if n == none || int(n) >= rule || !within(l.Overrides[n].Match, l.Overrides[rule].Match) {

@@ -77,7 +77,11 @@ func (l *compiled) appendKey(dst []byte, q *reader) ([]byte, cut) {
 	for i, a := range l.key {
 		dst = append(dst, l.labels[i]...)
 		start := len(dst)
-		dst = appendValue(dst, q.value(a))
+		if value := q.value(a); l.secret[i] && value != "" {
+			dst = appendHash(dst, value)
+		} else {
+			dst = appendValue(dst, value)
+		}
 		if l.Key[i] == "tenant" {
 			c.tag, c.tagEnd = start, len(dst)
 		}

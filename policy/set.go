@@ -51,6 +51,7 @@ type compiled struct {
 	*Limit
 	key           []int    // numbers of the key's attributes
 	labels        []string // "|tenant=", beside key
+	secret        []bool   // beside key: only a hash of the value may be kept
 	cost          Cost     // with zero values spelled out
 	costAttribute int      // -1: none
 	match         *index   // nil: all requests
@@ -82,6 +83,10 @@ func (l *compiled) needs(attribute string) bool {
 	}
 	return slices.ContainsFunc(l.Match, func(c Condition) bool { return c.Attribute == attribute })
 }
+
+// secretHeaders carry what opens doors. Their values are matched as they are,
+// but a key, which stores and displays see, never spells them out.
+var secretHeaders = []string{"header:Authorization", "header:Proxy-Authorization", "header:Cookie", "header:X-Api-Key"}
 
 // A compiler turns limits into a set and collects what is wrong with them.
 type compiler struct {
@@ -148,6 +153,7 @@ func (c *compiler) compile(number int, l *Limit) compiled {
 	for _, name := range l.Key {
 		out.key = append(out.key, c.set.number(name))
 		out.labels = append(out.labels, "|"+name+"=")
+		out.secret = append(out.secret, slices.Contains(secretHeaders, name))
 	}
 	if l.Cost.Attribute != "" {
 		out.costAttribute = c.set.number(l.Cost.Attribute)
@@ -171,7 +177,7 @@ func (c *compiler) compile(number int, l *Limit) compiled {
 // they are wrong.
 func (c *compiler) index(b *builder, limit, rule int, match []Condition) {
 	clauses, ok := c.clauses(limit, rule, match)
-	if !ok {
+	if !ok || len(clauses) == 0 {
 		return
 	}
 	if err := b.add(uint32(max(rule, 0)), clauses); err != nil {

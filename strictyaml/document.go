@@ -41,6 +41,7 @@ type Document struct {
 	name     string
 	root     *yaml.Node
 	problems []Problem
+	told     map[Problem]bool // values may be read more than once
 }
 
 // MaxBytes bounds a document.
@@ -70,7 +71,7 @@ func Parse(name string, data []byte) (*Document, error) {
 	if len(docs) > 1 {
 		return fail(docs[1].Line, "a second document begins here: want one a file, without a line of --- between fields")
 	}
-	d := &Document{name: name, root: docs[0]}
+	d := &Document{name: name, root: docs[0], told: map[Problem]bool{}}
 	if line, message := checkAliases(d.root); line > 0 {
 		return fail(line, "%s", message)
 	}
@@ -93,15 +94,18 @@ func (d *Document) Err() error {
 	return errors.Join(errs...)
 }
 
-// Problems returns all problems found so far in the order of the file.
+// Problems returns all problems found so far, each once, in the order of the
+// file.
 func (d *Document) Problems() []Problem {
 	sorted := slices.Clone(d.problems)
 	slices.SortStableFunc(sorted, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	return slices.Compact(sorted)
+	return sorted
 }
 
 func (d *Document) problem(line int, field, format string, args ...any) {
-	d.problems = append(d.problems, Problem{
-		File: d.name, Line: line, Field: field, Message: fmt.Sprintf(format, args...),
-	})
+	p := Problem{File: d.name, Line: line, Field: field, Message: fmt.Sprintf(format, args...)}
+	if !d.told[p] {
+		d.told[p] = true
+		d.problems = append(d.problems, p)
+	}
 }

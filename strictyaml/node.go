@@ -53,6 +53,11 @@ func (n Node) IsMapping() bool { return n.node != nil && n.node.Kind == yaml.Map
 // IsList says whether the value is a list.
 func (n Node) IsList() bool { return n.node != nil && n.node.Kind == yaml.SequenceNode }
 
+// IsText says whether the value is a single one; it may be empty in quotes.
+func (n Node) IsText() bool {
+	return n.node != nil && n.node.Kind == yaml.ScalarNode && !n.isNull()
+}
+
 // isNull says whether nothing stands where a value should.
 func (n Node) isNull() bool { return n.node.Kind == yaml.ScalarNode && n.node.Tag == "!!null" }
 
@@ -79,10 +84,18 @@ func (n Node) Items() []Node {
 		return nil
 	}
 	items := make([]Node, len(n.node.Content))
-	for i, child := range n.node.Content {
-		items[i] = Node{doc: n.doc, node: resolve(child), path: fmt.Sprintf("%s[%d]", n.path, i)}
+	for i := range items {
+		items[i] = n.Item(i)
 	}
 	return items
+}
+
+// Item returns the value at an index of a list; the zero Node if there is none.
+func (n Node) Item(i int) Node {
+	if !n.IsList() || i < 0 || i >= len(n.node.Content) {
+		return Node{}
+	}
+	return Node{doc: n.doc, node: resolve(n.node.Content[i]), path: n.path + "[" + strconv.Itoa(i) + "]"}
 }
 
 // A Mapping is a value with fields. The zero Mapping has none.
@@ -128,6 +141,16 @@ func (m Mapping) Need(name, want string) Node {
 		m.node.doc.problem(m.node.Line(), join(m.node.path, name), "missing: want %s", want)
 	}
 	return n
+}
+
+// Problem records that something is wrong with a field, at its place or, if it
+// is not there, at that of the mapping.
+func (m Mapping) Problem(name, format string, args ...any) {
+	if n := m.Get(name); n.Exists() {
+		n.Problem(format, args...)
+	} else if m.node.Exists() {
+		m.node.doc.problem(m.node.Line(), join(m.node.path, name), format, args...)
+	}
 }
 
 // Entries returns the fields of a value whose names are the writer's own, in

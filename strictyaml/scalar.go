@@ -29,6 +29,13 @@ func (n Node) Text() string {
 	return s
 }
 
+// TextAs returns a text as [Node.Text] does; want says what it should be, "a
+// rate such as 100/s".
+func (n Node) TextAs(want string) string {
+	s, _ := n.text(want)
+	return s
+}
+
 // Secret returns a text as [Node.Text] does. What is wrong with it must be said
 // without repeating it.
 func (n Node) Secret() string { return n.Text() }
