@@ -133,7 +133,7 @@ func (s *stream) advance(ctx context.Context, src *source) (ok bool, err error) 
 // parse reads a line in the format that it begins like.
 func (src *source) parse(line []byte) error {
 	src.next.reset(line)
-	if start := bytes.TrimLeft(line, " \t"); start[0] == '{' {
+	if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte{'{'}) {
 		return src.json.read(&src.next)
 	}
 	return combined(&src.next, &src.time)
