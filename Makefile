@@ -6,7 +6,7 @@ FUZZTIME ?= 60s
 BENCH    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers test lint bench fuzz
+.PHONY: help servers test lint format bench fuzz
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ lint: ## check formatting, modern Go, vet and staticcheck
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	cd bench && $(GO) tool -modfile=../tools.mod staticcheck ./...
+
+format: ## write every file as gofumpt would
+	$(TOOL) gofumpt -w .
 
 bench: ## print the table of benchmarks; BENCH=REGEX picks rows
 	$(GO) -C bench run . -run '$(BENCH)'

@@ -61,7 +61,7 @@ func TestLoads(t *testing.T) {
 // an interface that changed would else show only in a long run.
 func TestSubjects(t *testing.T) {
 	l := load{[][]string{{key(1), key(2)}, {key(2), key(3)}}}
-	for _, subject := range append(peers(), ours(wide), ours(idle), xtime(idle)) {
+	for _, subject := range append(peers(), ours(wide), ours(idle), front(wide), xtime(idle)) {
 		limiter, err := subject.start()
 		if err != nil {
 			t.Fatalf("%s: %v", subject.name, err)

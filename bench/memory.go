@@ -27,7 +27,13 @@ func memoryBenchmarks() []benchmark {
 			all = append(all, b)
 		}
 	}
-	return all
+	return append(all, benchmark{
+		name: "memory/limiter/xtime",
+		unit: "ns/op",
+		measure: func(s settings) (result, error) {
+			return race(s, serialLoad(), front(wide), xtime(wide))
+		},
+	})
 }
 
 // race compares the time of two limiters under one load.

@@ -76,6 +76,30 @@ func takeEach(store sluice.Store, limit sluice.Limit) worker {
 	}
 }
 
+// front is the memory store behind a [sluice.Limiter], as most programs use it.
+func front(limit sluice.Limit) subject {
+	return subject{"limiter", func() (running, error) {
+		limiter, err := sluice.New(memory.New(memory.Options{MaxKeys: 1 << 21}), limit)
+		if err != nil {
+			return running{}, err
+		}
+		ctx := context.Background()
+		work := func(keys []string) error {
+			for _, k := range keys {
+				got, err := limiter.Take(ctx, k, 1)
+				if err != nil {
+					return err
+				}
+				if !got.Allowed {
+					return errRefused
+				}
+			}
+			return nil
+		}
+		return running{func() worker { return work }, nothing}, nil
+	}}
+}
+
 // peers are the other limiters, by the names that rows use.
 func peers() []subject {
 	return []subject{
