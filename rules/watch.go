@@ -40,17 +40,18 @@ func NewWatcher(path string) *Watcher {
 	return &Watcher{path: path, last: read(path), sign: sign(path)}
 }
 
-// Watch calls onChange after each change of a file until the context ends. See
-// [Watcher.Run].
-func Watch(ctx context.Context, path string, onChange func()) {
-	NewWatcher(path).Run(ctx, onChange)
+// Watch calls onChange after each change of a file until the context ends, and
+// returns the context's error. See [Watcher.Run].
+func Watch(ctx context.Context, path string, onChange func()) error {
+	return NewWatcher(path).Run(ctx, onChange)
 }
 
 // Run calls onChange after each change of what the file holds, until the
-// context ends; touching the file is no change, its absence is one. Calls come
-// one at a time, from the caller's goroutine. If the system has no watch to
-// give, the file is only polled. A watcher runs once.
-func (w *Watcher) Run(ctx context.Context, onChange func()) {
+// context ends, and returns the context's error; touching the file is no
+// change, its absence is one. Calls come one at a time, from the caller's
+// goroutine. If the system has no watch to give, the file is only polled. A
+// watcher runs once.
+func (w *Watcher) Run(ctx context.Context, onChange func()) error {
 	e := openEvents(w.path)
 	defer e.close()
 	poll := time.NewTicker(orDefault(w.Poll, defaultPoll))
@@ -60,7 +61,7 @@ func (w *Watcher) Run(ctx context.Context, onChange func()) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case <-poll.C:
 			e.follow()
 			if sign(w.path) != w.sign {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,9 @@ func watch(t *testing.T, path string, tune func(*Watcher)) *watched {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.Run(ctx, func() { f.calls <- struct{}{} })
+		if err := w.Run(ctx, func() { f.calls <- struct{}{} }); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v, want %v", err, context.Canceled)
+		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return f
@@ -185,8 +188,7 @@ func TestWatchSeesWhatChangedBeforeRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	called := false
-	w.Run(ctx, func() { called = true; cancel() })
-	if !called {
+	if err := w.Run(ctx, func() { called = true; cancel() }); !errors.Is(err, context.Canceled) || !called {
 		t.Error("a change between NewWatcher and Run was missed")
 	}
 }
@@ -235,7 +237,9 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 20 {
-		Watch(ctx, path, func() {})
+		if err := Watch(ctx, path, func() {}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Watch = %v, want %v", err, context.Canceled)
+		}
 	}
 	deadline := time.Now().Add(5 * time.Second)
 	for runtime.NumGoroutine() > goroutines || openFiles(t) > descriptors {
