@@ -1,0 +1,139 @@
+// Package server makes a running server of one configuration file: its
+// listeners, its limits, what is reloaded while it runs, and how it stops.
+package server
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluice-limiter/sluice/gateway"
+	"github.com/sluice-limiter/sluice/httplimit"
+	"github.com/sluice-limiter/sluice/policy"
+	"github.com/sluice-limiter/sluice/strictyaml"
+)
+
+// A Config is a configuration file that was read and found right.
+type Config struct {
+	// Path is the file; "" for the built-in demo.
+	Path string
+	// Store is where counters are kept: "memory".
+	Store string
+	// Prefix begins every key in a store that is shared.
+	Prefix string
+	// MaxKeys bounds the counters kept in this process; 0: about a million.
+	MaxKeys int
+	// Budget is the longest that a decision may take.
+	Budget time.Duration
+	// Instances is how many servers share the store until they are counted.
+	Instances int
+	// Set holds the limits.
+	Set *policy.Set
+	// Identity says how requests are told apart.
+	Identity IdentityConfig
+	// Gateway is the reverse proxy; nil: none.
+	Gateway *GatewayConfig
+	// Admin is the listener for operators; its Listen is "" for none.
+	Admin AdminConfig
+	// Drain says how the server stops.
+	Drain DrainConfig
+	// Warnings are what is allowed and perhaps not meant, "file:line: ...".
+	Warnings []string
+
+	// Made of the above; they do not change any more.
+	hasher      *httplimit.Hasher
+	identities  []*httplimit.Identity
+	namedValues map[string]map[string]bool // by attribute
+}
+
+// An IdentityConfig says who asks.
+type IdentityConfig struct {
+	Addresses httplimit.Addresses
+	// Attributes are the identities, such as tenant.
+	Attributes []AttributeConfig
+	// HashKeyFile holds the key with which secrets are hashed; "": one made
+	// of the prefix, so that all instances hash alike.
+	HashKeyFile string
+}
+
+// An AttributeConfig is one identity.
+type AttributeConfig struct {
+	Name     string
+	Header   string
+	Required bool
+	Secret   httplimit.Secrecy
+	KeysFile string // "": none
+	Unknown  httplimit.Unknown
+	Lower    bool // letters of either case are one
+
+	keys *httplimit.Keys
+}
+
+// A GatewayConfig describes the reverse proxy.
+type GatewayConfig struct {
+	Listen            string
+	Routes            []gateway.Route
+	TLS               TLSConfig
+	MaxBody           int64 // bytes; 0: no bound
+	MaxHeader         int64 // bytes
+	ReadHeaderTimeout time.Duration
+	IdleTimeout       time.Duration
+	Transport         gateway.TransportOptions
+	Headers           HeaderConfig
+}
+
+// A HeaderConfig says which fields tell callers how they stand.
+type HeaderConfig struct {
+	HideXRateLimit bool
+	HideRateLimit  bool
+	Jitter         time.Duration
+}
+
+// A TLSConfig names the files of a certificate; empty: no TLS.
+type TLSConfig struct{ Cert, Key string }
+
+// An AdminConfig describes the listener for operators.
+type AdminConfig struct{ Listen string }
+
+// A DrainConfig says how the server stops.
+type DrainConfig struct {
+	// Delay is how long the server still takes new requests after it began to
+	// say that it is not ready, so that balancers notice.
+	Delay time.Duration
+	// Timeout is how long requests under way may take then.
+	Timeout time.Duration
+}
+
+// Load reads a configuration file. The error has a line for each thing that is
+// wrong: "file:line: field: message".
+func Load(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	return parse(path, data)
+}
+
+// parse reads a configuration that stands in the file path, to whose folder the
+// names of other files are relative.
+func parse(path string, data []byte) (*Config, error) {
+	doc, err := strictyaml.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{dir: filepath.Dir(path)}
+	c := d.config(doc.Root())
+	if err := doc.Err(); err != nil {
+		return nil, err
+	}
+	c.Path = path
+	return c, nil
+}
+
+// loopback says whether only this machine can reach an address.
+func loopback(addr string) bool {
+	ap, err := netip.ParseAddrPort(addr)
+	return err == nil && ap.Addr().IsLoopback()
+}

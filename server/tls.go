@@ -1,0 +1,30 @@
+package server
+
+import (
+	"crypto/tls"
+	"fmt"
+	"sync/atomic"
+)
+
+func loadCertificate(c TLSConfig) (*tls.Certificate, error) {
+	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	return &cert, nil
+}
+
+// A certificate is what a listener shows; a renewed one can be put in its place
+// while it listens.
+type certificate struct {
+	now atomic.Pointer[tls.Certificate]
+}
+
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.now.Load(), nil
+		},
+	}
+}
