@@ -136,19 +136,24 @@ func (r *run) decide(ctx context.Context, e *entry) error {
 		r.result.From = logTime(e.at)
 	}
 	r.result.Requests++
-	err := r.engine.Decide(ctx, r.request, &r.verdict)
-	if cost := (*policy.CostError)(nil); errors.As(err, &cost) {
-		r.result.CostErrors++
-		if r.result.CostError == "" {
-			r.result.CostError = cost.Error()
-		}
-		return nil
+	if err := r.engine.Decide(ctx, r.request, &r.verdict); err != nil {
+		return r.failed(err)
 	}
-	if err != nil {
+	r.count()
+	return nil
+}
+
+// failed counts a request that the caller got wrong; other errors end the run.
+func (r *run) failed(err error) error {
+	var cost *policy.CostError
+	if !errors.As(err, &cost) {
 		r.result.Requests--
 		return err
 	}
-	r.count()
+	r.result.CostErrors++
+	if r.result.CostError == "" {
+		r.result.CostError = cost.Error()
+	}
 	return nil
 }
 
