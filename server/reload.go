@@ -24,7 +24,7 @@ func (s *Server) follow(ctx context.Context) {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	for _, file := range s.config.Load().files() {
-		watchers.Go(func() { rules.Watch(ctx, file, s.Reload) })
+		watchers.Go(func() { _ = rules.Watch(ctx, file, s.Reload) })
 	}
 	for {
 		select {
