@@ -25,6 +25,8 @@ type Charge struct {
 	// number: they pass together, each with the same number of units, or none
 	// is consumed.
 	Group int
+	// OnFailure is what is answered while the store does not answer.
+	OnFailure FailureMode
 }
 
 // unit is the least that a grant can be.
@@ -169,4 +171,25 @@ type Settlement struct {
 // refills.
 type Settler interface {
 	Settle(ctx context.Context, settlements []Settlement) error
+}
+
+// A Place says where a key is kept.
+type Place struct {
+	// Slot is the same for charges that a store can decide in one call.
+	Slot int
+	// Node names what fails as one, such as a server's address.
+	Node string
+}
+
+// A Locator is a Store whose keys are kept in several places. It must be cheap:
+// it is asked for every charge.
+type Locator interface {
+	Locate(c *Charge) Place
+}
+
+// A Registrar is a Store in which instances tell each other that they live.
+type Registrar interface {
+	// Register says that the instance id lives for the time to live from now,
+	// in the store's time, and returns the ids of all that do, sorted.
+	Register(ctx context.Context, id string, ttl time.Duration) (live []string, err error)
 }

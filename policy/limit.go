@@ -4,8 +4,6 @@
 package policy
 
 import (
-	"fmt"
-
 	"github.com/sluice-limiter/sluice"
 )
 
@@ -54,31 +52,13 @@ type Cost struct {
 }
 
 // A FailureMode says what a limit answers while the store does not.
-type FailureMode uint8
+type FailureMode = sluice.FailureMode
 
 // The failure modes; the zero value is local.
 const (
-	FailLocal FailureMode = iota // this instance's share, counted in memory
-	FailAllow                    // pass
-	FailDeny                     // refuse until the store answers
+	FailLocal = sluice.FailLocal // this instance's share, counted in memory
+	FailAllow = sluice.FailAllow // pass
+	FailDeny  = sluice.FailDeny  // refuse until the store answers
 )
 
-var failureNames = [...]string{"local", "allow", "deny"}
-
-// String returns the name that configuration uses.
-func (m FailureMode) String() string {
-	if int(m) < len(failureNames) {
-		return failureNames[m]
-	}
-	return fmt.Sprintf("failure mode(%d)", uint8(m))
-}
-
-// ParseFailureMode reads local, allow or deny.
-func ParseFailureMode(s string) (FailureMode, error) {
-	for m, name := range failureNames {
-		if s == name {
-			return FailureMode(m), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown mode %q: want local, allow or deny", s)
-}
+var failureNames = [...]string{FailLocal.String(), FailAllow.String(), FailDeny.String()}

@@ -132,7 +132,7 @@ func (v *Verdict) addCharge(i int, tag string, group int) {
 	if v.cuts[i].never {
 		n = 0 // only looked at
 	}
-	v.charges = append(v.charges, sluice.Charge{Key: r.Key, Tag: tag, Limit: r.Effective, N: n, Group: group})
+	v.charges = append(v.charges, sluice.Charge{Key: r.Key, Tag: tag, Limit: r.Effective, N: n, Group: group, OnFailure: r.Limit.OnFailure})
 }
 
 // conclude hands the decisions to the results, in the order of charge, and
