@@ -30,10 +30,10 @@ type Options struct {
 	// attribute's name: strings.ToLower for a mail address, say. Identities
 	// are normalised before they are looked up or hashed.
 	Normalize map[string]func(string) string
-	// Hasher hides the secrets in header:Authorization, header:Cookie,
-	// header:Proxy-Authorization, header:X-Api-Key and the headers of secret
-	// identities where a limit reads these; nil: one with a random key, for a
-	// single process.
+	// Hasher hides the header of a secret identity where a limit reads that as
+	// header:NAME too; nil: one with a random key, for a single process. Other
+	// headers are read as they are; package policy keeps those that hold
+	// secrets out of its keys.
 	Hasher *Hasher
 
 	// HideXRateLimit leaves out X-RateLimit-Limit, -Remaining and -Reset.
@@ -73,7 +73,7 @@ const (
 type Handler struct {
 	engine   *policy.Engine
 	o        Options
-	secrets  map[string]bool // headers that never reach a key as they are
+	secrets  map[string]bool // headers of secret identities
 	requests sync.Pool       // *request
 	errors   errorLog
 	warned   atomic.Bool
@@ -93,7 +93,7 @@ func New(engine *policy.Engine, o Options) (*Handler, error) {
 		o.Hasher = NewHasher(nil)
 	}
 	h := &Handler{engine: engine, o: o, errors: errorLog{logger: o.Logger}}
-	h.secrets = map[string]bool{"Cookie": true, "Proxy-Authorization": true, "Authorization": true, "X-Api-Key": true}
+	h.secrets = make(map[string]bool)
 	for _, i := range o.Identities {
 		if i.secret {
 			h.secrets[i.o.Header] = true

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"math"
 	"math/bits"
 	"net/http"
 	"strconv"
@@ -153,22 +154,31 @@ func quota(l sluice.Limit) (n, seconds int64) {
 	case sluice.CalendarMonth:
 		return n, 0 // not always as long
 	}
-	hi, lo := bits.Mul64(uint64(n), uint64(l.Per))
-	if l.Tokens <= 0 || hi >= uint64(l.Tokens) {
+	span, ok := mulDiv(n, int64(l.Per), l.Tokens)
+	if !ok || span == 0 {
 		return n, 0
 	}
-	span, _ := bits.Div64(hi, lo, uint64(l.Tokens))
-	if span >= uint64(time.Second) {
-		return n, ceilDiv(time.Duration(span), time.Second)
+	if seconds = ceilDiv(time.Duration(span), time.Second); seconds > 1 {
+		return n, seconds
 	}
-	// Less than a second: what passes in one. n x 1 s / span stays below 2^53,
-	// as no limit passes more than 2^32 in a millisecond.
-	hi, lo = bits.Mul64(uint64(n), uint64(time.Second))
-	if span == 0 || hi >= span {
-		return n, 1
+	// At most a second: what passes in a whole one. No limit passes more than
+	// 2^32 in a millisecond, so this stays below 2^53.
+	hi, lo := bits.Mul64(uint64(l.Tokens), uint64(time.Second))
+	inOne, _ := bits.Div64(hi, lo, uint64(l.Per))
+	return int64(inOne), 1
+}
+
+// mulDiv returns a x b / c rounded up, if that fits; none is negative.
+func mulDiv(a, b, c int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if c <= 0 || hi >= uint64(c) {
+		return 0, false
 	}
-	q, _ := bits.Div64(hi, lo, span)
-	return int64(q), 1
+	q, rem := bits.Div64(hi, lo, uint64(c))
+	if rem > 0 {
+		q++
+	}
+	return int64(q), q <= math.MaxInt64
 }
 
 // appendSFString writes a String of RFC 9651, which is ASCII: other bytes, and

@@ -1,11 +1,14 @@
 package httplimit
 
 import (
+	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/policy"
@@ -126,6 +129,34 @@ func TestQuota(t *testing.T) {
 	if n, secs := quota(sluice.Limit{}); n != 0 || secs != 0 {
 		t.Errorf("quota of no limit = %d per %d s, want 0 per 0 s", n, secs)
 	}
+}
+
+// Whatever the limit, what is told is no faster than what is admitted, and
+// never less than what can remain.
+func TestQuotaIsHonest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := sluice.Limit{
+			Tokens: rapid.Int64Range(1, sluice.MaxTokens).Draw(t, "tokens"),
+			Per:    time.Duration(rapid.Int64Range(1000, int64(sluice.MaxPer/time.Microsecond)).Draw(t, "per")) * time.Microsecond,
+			Burst:  rapid.Int64Range(0, sluice.MaxTokens).Draw(t, "burst"),
+		}
+		if rapid.Bool().Draw(t, "window") {
+			l.Algorithm, l.Burst = sluice.SlidingWindow, 0
+		}
+		if l.Validate() != nil {
+			t.Skip("not a limit")
+		}
+		n, secs := quota(l)
+		if n < l.Capacity() {
+			t.Fatalf("quota(%v) = %d per %d s, less than can remain", l, n, secs)
+		}
+		// n / secs <= tokens / per
+		told := new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(l.Per)))
+		real := new(big.Int).Mul(big.NewInt(l.Tokens), big.NewInt(secs*int64(time.Second)))
+		if secs < 1 || told.Cmp(real) > 0 {
+			t.Fatalf("quota(%v) = %d per %d s, more than is admitted", l, n, secs)
+		}
+	})
 }
 
 func TestSFString(t *testing.T) {

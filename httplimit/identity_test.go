@@ -240,3 +240,49 @@ func TestParseUnknown(t *testing.T) {
 		t.Error("ParseUnknown(deny) = nil, want an error")
 	}
 }
+
+// The scheme never changes who asks, and no value can pass for another kind.
+func FuzzCredentials(f *testing.F) {
+	f.Add("Bearer", "K")
+	f.Add("apikey", "a b ")
+	f.Add("", "ip:203.0.113.7")
+	i := identity(f, IdentityOptions{Header: "Authorization", Secret: NotSecret})
+	f.Fuzz(func(t *testing.T, scheme, token string) {
+		token = strings.Trim(token, " \t")
+		if scheme == "" || strings.ContainsAny(scheme, " \t") || token == "" {
+			return
+		}
+		if got := credentials(scheme + " " + token); got != token {
+			t.Fatalf("credentials(%q) = %q, want %q", scheme+" "+token, got, token)
+		}
+		r := with("Authorization")
+		r.Header["Authorization"] = []string{scheme + " " + token}
+		got, _ := i.resolve(r, nil, address)
+		if strings.HasPrefix(got, prefixAddress) || strings.HasPrefix(got, prefixSecret) {
+			t.Fatalf("%q passes for another kind of value: %q", token, got)
+		}
+		if strings.TrimPrefix(got, prefixValue) != token && got != token {
+			t.Fatalf("%q is %q", token, got)
+		}
+	})
+}
+
+// What is taken as a keys file is found again by the hash, and what is not is
+// never shown.
+func FuzzParseKeys(f *testing.F) {
+	f.Add(sum("a"), "shop-a")
+	f.Add("sha256:"+strings.ToUpper(sum("a")), "x")
+	f.Add("sk_live_0123456789", "shop-a")
+	f.Fuzz(func(t *testing.T, hash, name string) {
+		k, err := ParseKeys(map[string]string{hash: name})
+		if err == nil {
+			if k.Len() != 1 || !k.Has(name) || reserved(name) {
+				t.Fatalf("ParseKeys(%q: %q) = %v", hash, name, k)
+			}
+			return
+		}
+		if len(hash) > 40 && !strings.Contains(name, hash[5:]) && strings.Contains(err.Error(), hash[5:]) {
+			t.Fatalf("the error shows the entry: %v", err)
+		}
+	})
+}

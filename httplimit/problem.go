@@ -45,11 +45,13 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, p Problem) {
 	}
 	body := p.append(make([]byte, 0, 512))
 	h := w.Header()
-	h["Content-Type"] = []string{"application/problem+json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["Cache-Control"] = []string{"no-store"}
+	values := &[4]string{"application/problem+json", "no-store", strconv.Itoa(len(body))}
+	h["Content-Type"] = values[0:1:1]
+	h["Cache-Control"] = values[1:2:2]
+	h["Content-Length"] = values[2:3:3]
 	if p.RetryAfter > 0 {
-		h["Retry-After"] = []string{strconv.FormatInt(waitSeconds(p.RetryAfter), 10)}
+		values[3] = strconv.FormatInt(waitSeconds(p.RetryAfter), 10)
+		h["Retry-After"] = values[3:4:4]
 	}
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {

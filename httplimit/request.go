@@ -86,8 +86,8 @@ func (q *request) read(name string) string {
 }
 
 // header returns a header of the request; the lines of one that came more than
-// once are joined, as RFC 9110 section 5.3 reads them. Of those that hold
-// secrets it returns the hash.
+// once are joined, as RFC 9110 section 5.3 reads them. Of the header of a secret
+// identity it returns the hash.
 func (q *request) header(name string) string {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
