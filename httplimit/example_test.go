@@ -153,3 +153,67 @@ func ExampleWriteProblem() {
 	fmt.Print(w.Body)
 	// Output: {"type":"about:blank","title":"Closed for the night","status":503}
 }
+
+// Instances that share a store share the key, and count one secret as one.
+func ExampleNewHasher() {
+	one, two := httplimit.NewHasher([]byte("from a file")), httplimit.NewHasher([]byte("from a file"))
+	fmt.Println(one.Hash("secret") == two.Hash("secret"))
+	// Output: true
+}
+
+// Callers are known by the names of a keys file; others count by their address.
+func ExampleNewIdentity() {
+	keys, err := httplimit.ParseKeys(map[string]string{
+		"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b": "shop-a",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tenant, err := httplimit.NewIdentity(httplimit.IdentityOptions{
+		Name: "tenant", Header: "Authorization", Keys: keys, Unknown: httplimit.UnknownAddressed,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := policy.NewSet([]policy.Limit{{Name: "tenant", Key: []string{"tenant"}, Default: sluice.Limit{Tokens: 9, Per: time.Minute}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := httplimit.New(policy.NewEngine(memory.New(memory.Options{}), set), httplimit.Options{
+		Identities: []*httplimit.Identity{tenant},
+		Observe: func(_ *http.Request, v *policy.Verdict, _ error) {
+			fmt.Println(v.Results[0].Key)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, credentials := range []string{"Bearer secret", "bearer secret", "Bearer made-up"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Authorization", credentials)
+		limit.Admit(httptest.NewRecorder(), r)
+	}
+	// Output:
+	// tenant|tenant=shop-a
+	// tenant|tenant=shop-a
+	// tenant|tenant=ip:192.0.2.1
+}
+
+// AdmitRoute names the route where no pattern of a ServeMux does.
+func ExampleHandler_AdmitRoute() {
+	set, err := policy.NewSet([]policy.Limit{{Name: "route", Key: []string{"route"}, Default: sluice.Limit{Tokens: 1, Per: time.Minute}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := httplimit.New(policy.NewEngine(memory.New(memory.Options{}), set), httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, route := range []string{"search", "search", "cart"} {
+		fmt.Println(route, limit.AdmitRoute(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), route))
+	}
+	// Output:
+	// search true
+	// search false
+	// cart true
+}

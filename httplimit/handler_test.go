@@ -57,9 +57,7 @@ func handler(t testing.TB, e *policy.Engine, o Options) *Handler {
 // of the handler behind.
 func ask(h *Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNoContent)
-	})).ServeHTTP(w, r)
+	h.Wrap(http.HandlerFunc(ok)).ServeHTTP(w, r)
 	return w
 }
 
@@ -287,7 +285,7 @@ func TestAttributes(t *testing.T) {
 func TestRouteIsThePattern(t *testing.T) {
 	h := handler(t, engine(t, memory.New(memory.Options{}), policy.Limit{Name: "route", Key: []string{"route"}, Default: limit(t, "1/m")}), Options{})
 	mux := http.NewServeMux()
-	done := h.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	done := h.Wrap(http.HandlerFunc(ok))
 	mux.Handle("GET /a/{id}", done)
 	mux.Handle("GET /b/{id}", done)
 	for i, tt := range []struct {
