@@ -24,7 +24,9 @@ type shard struct {
 }
 
 const (
-	// sweepSlots is what each new key looks at for others to remove.
+	// sweepSlots is how many slots, and how many windows, each new key looks
+	// at for others to remove: more than one, or the hand would follow the new
+	// keys and never come round.
 	sweepSlots = 4
 	// sweepGrace is how long, in ticks, a key must have been full before it is
 	// swept: two seconds, so that a clock set back a little finds it still.
@@ -83,8 +85,10 @@ func (s *Store) sweep(sh *shard, now int64) {
 			s.removeBucket(sh, b)
 		}
 	}
-	if w := sh.windows.next(); w != nil && w.full < now-sweepGrace {
-		s.removeWindow(sh, w)
+	for range min(sweepSlots, len(sh.windows.ring)) {
+		if w := sh.windows.next(); w != nil && w.full < now-sweepGrace {
+			s.removeWindow(sh, w)
+		}
 	}
 	if len(t.slots) > minSlots && sh.buckets*8 < len(t.slots) {
 		sh.table.Store(t.resized(len(t.slots) / 2))

@@ -35,7 +35,7 @@ func (ws *windows) add(w *window) {
 }
 
 // remove takes out a window that is there; the last of the ring takes its
-// place.
+// place, and the hand comes to it next.
 func (ws *windows) remove(w *window) {
 	delete(ws.byName, w.name)
 	last := len(ws.ring) - 1
@@ -43,6 +43,9 @@ func (ws *windows) remove(w *window) {
 	ws.ring[w.at].at = w.at
 	ws.ring[last] = nil
 	ws.ring = ws.ring[:last]
+	if ws.hand == w.at {
+		ws.hand--
+	}
 }
 
 // next returns the window under the hand and moves the hand; nil if there is
