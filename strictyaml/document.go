@@ -39,6 +39,7 @@ func (p Problem) Error() string {
 // so far. It serves one goroutine at a time.
 type Document struct {
 	name     string
+	lines    int
 	root     *yaml.Node
 	problems []Problem
 	told     map[Problem]bool // values may be read more than once
@@ -68,12 +69,13 @@ func Parse(name string, data []byte) (*Document, error) {
 	if len(docs) == 0 || docs[0].Tag == "!!null" && docs[0].Value == "" {
 		return fail(1, "the file is empty: want fields, each as \"name: value\"")
 	}
+	lines := len(lineEnds(data))
 	if len(docs) > 1 {
-		return fail(docs[1].Line, "a second document begins here: want one a file, without a line of --- between fields")
+		return fail(min(docs[1].Line, lines), "a second document begins here: want one a file, without a line of --- between fields")
 	}
-	d := &Document{name: name, root: docs[0], told: map[Problem]bool{}}
+	d := &Document{name: name, lines: lines, root: docs[0], told: map[Problem]bool{}}
 	if line, message := checkAliases(d.root); line > 0 {
-		return fail(line, "%s", message)
+		return fail(min(line, lines), "%s", message)
 	}
 	d.checkKeys(d.root, "")
 	return d, nil
@@ -103,7 +105,8 @@ func (d *Document) Problems() []Problem {
 }
 
 func (d *Document) problem(line int, field, format string, args ...any) {
-	p := Problem{File: d.name, Line: line, Field: field, Message: fmt.Sprintf(format, args...)}
+	// A value that is missing at the end stands behind the last line.
+	p := Problem{File: d.name, Line: min(line, d.lines), Field: field, Message: fmt.Sprintf(format, args...)}
 	if !d.told[p] {
 		d.told[p] = true
 		d.problems = append(d.problems, p)

@@ -25,7 +25,7 @@ func checkBytes(data []byte) (line int, message string) {
 			if r == utf8.RuneError && size == 1 {
 				return line, fmt.Sprintf("byte 0x%02X is not UTF-8: save the file as UTF-8", c)
 			}
-			if r >= 0x80 && r < 0xa0 && r != 0x85 || r == 0xfffe || r == 0xffff || r == 0xfeff && i > 0 {
+			if invisible(r) && !(r == '\ufeff' && i == 0) {
 				return line, fmt.Sprintf("invisible character %U: remove it, or write it as an escape in double quotes", r)
 			}
 			i += size
@@ -40,6 +40,16 @@ func checkBytes(data []byte) (line int, message string) {
 		i++
 	}
 	return 0, ""
+}
+
+// invisible says whether a rune is not allowed in YAML, or would break a line
+// in it and not in an editor.
+func invisible(r rune) bool {
+	switch r {
+	case 0x2028, 0x2029, 0xfffe, 0xffff, 0xfeff:
+		return true
+	}
+	return r >= 0x80 && r < 0xa0
 }
 
 // decode reads the documents of a file: all of its text, but not more than two
@@ -84,7 +94,7 @@ func locate(data []byte, err error) int {
 	// own way; then the line that opens it is the one to look at. The effort
 	// is bounded for large files.
 	line := min(lo, len(ends)-1)
-	for budget := 16 << 20; line > 0 && budget > 0; line-- {
+	for budget := 2 << 20; line > 0 && budget > 0; line-- {
 		if _, e := decode(data[:ends[line-1]]); e == nil {
 			break
 		}
