@@ -1,7 +1,8 @@
 package replay
 
 import (
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"hash/maphash"
 	"net/netip"
 	"slices"
@@ -16,15 +17,18 @@ type attributes struct {
 	route  func(method, path string) string
 	texts  interner
 	ips    interner
+	paths  interner
+	hosts  interner
+	hashes interner
 	names  []string // that the policy reads
 	filled []bool   // beside names: some request had it
 }
 
 func newAttributes(o *Options, names []string) *attributes {
 	a := &attributes{bits: o.IPv6Prefix, route: o.Route, names: names, filled: make([]bool, len(names))}
-	a.texts.make = func(b []byte) string { return string(b) }
-	a.ips.make = func(b []byte) string { return clientKey(b, a.bits) }
-	a.texts.seed, a.ips.seed = maphash.MakeSeed(), maphash.MakeSeed()
+	a.texts = newInterner(func(b []byte) string { return string(b) })
+	a.ips = newInterner(func(b []byte) string { return clientKey(b, a.bits) })
+	a.paths, a.hosts, a.hashes = newInterner(cleanPath), newInterner(hostName), newInterner(hashed)
 	return a
 }
 
@@ -64,11 +68,11 @@ func (a *attributes) read(name string) string {
 	case "method":
 		return a.known(fieldMethod)
 	case "path":
-		return a.known(fieldPath)
+		return a.path()
 	case "status":
 		return a.known(fieldStatus)
-	case "host", "header:Host":
-		return a.host()
+	case "host":
+		return a.hosts.get(a.e.text(a.e.known[fieldHost]))
 	case "route":
 		if a.route != nil {
 			return a.route(a.known(fieldMethod), a.known(fieldPath))
@@ -92,13 +96,14 @@ func (a *attributes) optional(f field) string {
 	return ""
 }
 
-// host returns the name of the host asked, without its port, in small letters.
-func (a *attributes) host() string {
-	text := a.e.text(a.e.known[fieldHost])
-	if i := bytes.LastIndexByte(text, ':'); i >= 0 && bytes.IndexByte(text[i:], ']') < 0 {
-		text = text[:i]
+// path returns the path as a gateway's limits see it. A request line that is
+// none has no path.
+func (a *attributes) path() string {
+	raw := a.e.text(a.e.known[fieldPath])
+	if string(a.e.text(a.e.known[fieldMethod])) == "CONNECT" {
+		return a.texts.get(raw)
 	}
-	return strings.ToLower(a.texts.get(text))
+	return a.paths.get(raw)
 }
 
 func (a *attributes) header(name string) string {
@@ -107,6 +112,8 @@ func (a *attributes) header(name string) string {
 		return a.optional(fieldAgent)
 	case strings.EqualFold(name, "Referer"):
 		return a.optional(fieldReferer)
+	case strings.EqualFold(name, "Host"):
+		return a.known(fieldHost)
 	}
 	return a.texts.get(a.e.header(name))
 }
@@ -119,6 +126,25 @@ func (a *attributes) extra(name string) string {
 		}
 	}
 	return ""
+}
+
+// secretHeaders carry what opens doors: a result shows their hashes, as the keys
+// of counters do.
+var secretHeaders = []string{"header:Authorization", "header:Proxy-Authorization", "header:Cookie", "header:X-Api-Key"}
+
+// shown returns an attribute as it may be shown.
+func (a *attributes) shown(name string) string {
+	value := a.get(name)
+	if value != "" && slices.Contains(secretHeaders, name) {
+		return a.hashes.get([]byte(value))
+	}
+	return value
+}
+
+// hashed returns # and half of the SHA-256 of a value.
+func hashed(value []byte) string {
+	sum := sha256.Sum256(value)
+	return "#" + hex.EncodeToString(sum[:16])
 }
 
 // clientKey returns an address as limits see it: without a port or a zone, a
@@ -158,6 +184,10 @@ const (
 	internSlots = 1 << 13
 	internBytes = 256 // longer texts are not remembered
 )
+
+func newInterner(make func([]byte) string) interner {
+	return interner{make: make, seed: maphash.MakeSeed()}
+}
 
 func (t *interner) get(raw []byte) string {
 	if len(raw) == 0 {

@@ -74,9 +74,8 @@ func isMethod(text []byte) bool {
 	return true
 }
 
-// setTarget takes the path from what was asked for: without the query, without
-// the scheme and host that a proxy is sent, and with percent escapes decoded as
-// in URL.Path of net/http, so that a rule meets what it meets in a gateway.
+// setTarget takes the path from what was asked for: without the query, and
+// without the scheme and host that a proxy is sent. Percent escapes stay.
 func (e *entry) setTarget(s span) {
 	text := e.text(s)
 	if i := bytes.IndexByte(text, '?'); i >= 0 {
@@ -102,34 +101,7 @@ func (e *entry) setTarget(s span) {
 		from, text = from+uint32(slash), text[slash:]
 		break
 	}
-	e.known[fieldPath] = span{from, from + uint32(decodePercent(text))}
-}
-
-// decodePercent decodes in place and returns the new length. Text with a wrong
-// escape stays as it is.
-func decodePercent(text []byte) int {
-	first := bytes.IndexByte(text, '%')
-	if first < 0 {
-		return len(text)
-	}
-	for i := first; i < len(text); i++ {
-		if text[i] == '%' {
-			if _, ok := hexByte(text[i+1:]); !ok {
-				return len(text)
-			}
-		}
-	}
-	n := first
-	for i := first; i < len(text); i++ {
-		c := text[i]
-		if c == '%' {
-			c, _ = hexByte(text[i+1:])
-			i += 2
-		}
-		text[n] = c
-		n++
-	}
-	return n
+	e.known[fieldPath] = span{from, from + uint32(len(text))}
 }
 
 // hexByte reads two hexadecimal digits.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-limiter/sluice/policy"
 )
 
 // readLine reads a line as a stream does and returns the attributes asked.
@@ -40,27 +42,43 @@ func TestLines(t *testing.T) {
 		names      []string
 		want       []string
 	}{
-		{"combined", `10.0.0.1 - - ` + stampText + ` "GET /a?b=c HTTP/1.1" 200 5 "http://r/" "A b"`, all,
-			[]string{"10.0.0.1", "", "GET", "/a", "200", "http://r/", "A b", ""}},
-		{"common", `10.0.0.1 - alice ` + stampText + ` "GET /a HTTP/1.1" 200 -`, all,
-			[]string{"10.0.0.1", "alice", "GET", "/a", "200", "", "", ""}},
-		{"escaped quotes", `10.0.0.1 - - ` + stampText + ` "GET /\"x\" HTTP/1.1" 200 5 "-" "say \"hi\" \\"`, all,
-			[]string{"10.0.0.1", "", "GET", `/"x"`, "200", "", `say "hi" \`, ""}},
-		{"nginx escapes", `10.0.0.1 - - ` + stampText + ` "GET /\x22 HTTP/1.1" 200 5 "-" "\xC3\xA9"`, all,
-			[]string{"10.0.0.1", "", "GET", `/"`, "200", "", "é", ""}},
-		{"user with spaces and brackets", `10.0.0.1 - a [b] c ` + stampText + ` "GET / HTTP/1.1" 200 5`, all,
-			[]string{"10.0.0.1", "a [b] c", "GET", "/", "200", "", "", ""}},
+		{
+			"combined", `10.0.0.1 - - ` + stampText + ` "GET /a?b=c HTTP/1.1" 200 5 "http://r/" "A b"`, all,
+			[]string{"10.0.0.1", "", "GET", "/a", "200", "http://r/", "A b", ""},
+		},
+		{
+			"common", `10.0.0.1 - alice ` + stampText + ` "GET /a HTTP/1.1" 200 -`, all,
+			[]string{"10.0.0.1", "alice", "GET", "/a", "200", "", "", ""},
+		},
+		{
+			"escaped quotes", `10.0.0.1 - - ` + stampText + ` "GET /\"x\" HTTP/1.1" 200 5 "-" "say \"hi\" \\"`, all,
+			[]string{"10.0.0.1", "", "GET", `/"x"`, "200", "", `say "hi" \`, ""},
+		},
+		{
+			"nginx escapes", `10.0.0.1 - - ` + stampText + ` "GET /\x22 HTTP/1.1" 200 5 "-" "\xC3\xA9"`, all,
+			[]string{"10.0.0.1", "", "GET", `/"`, "200", "", "é", ""},
+		},
+		{
+			"user with spaces and brackets", `10.0.0.1 - a [b] c ` + stampText + ` "GET / HTTP/1.1" 200 5`, all,
+			[]string{"10.0.0.1", "a [b] c", "GET", "/", "200", "", "", ""},
+		},
 		{"user that forges a time", `10.0.0.1 - x [01/Jan/1999:00:00:00 +0000] \"GET ` + stampText + ` "GET / HTTP/1.1" 200 5`, nil, nil},
-		{"virtual host", `www.Example.org:443 10.0.0.1 - - ` + stampText + ` "GET / HTTP/1.1" 200 5 "-" "-" 0.1`, all,
-			[]string{"10.0.0.1", "", "GET", "/", "200", "", "", "www.example.org"}},
-		{"absolute target", `10.0.0.1 - - ` + stampText + ` "GET HTTP://h.example:8080/p?q HTTP/1.1" 200 5`, all,
-			[]string{"10.0.0.1", "", "GET", "/p", "200", "", "", "h.example"}},
+		{
+			"virtual host", `www.Example.org:443 10.0.0.1 - - ` + stampText + ` "GET / HTTP/1.1" 200 5 "-" "-" 0.1`, all,
+			[]string{"10.0.0.1", "", "GET", "/", "200", "", "", "www.example.org"},
+		},
+		{
+			"absolute target", `10.0.0.1 - - ` + stampText + ` "GET HTTP://h.example:8080/p?q HTTP/1.1" 200 5`, all,
+			[]string{"10.0.0.1", "", "GET", "/p", "200", "", "", "h.example"},
+		},
 		{"encoded path", `10.0.0.1 - - ` + stampText + ` "GET /caf%C3%A9/%zz HTTP/1.1" 404 5`, []string{"path"}, []string{"/caf%C3%A9/%zz"}},
 		{"decoded path", `10.0.0.1 - - ` + stampText + ` "GET /caf%C3%A9%3fa HTTP/1.1" 404 5`, []string{"path"}, []string{"/café?a"}},
 		{"path with a space", `10.0.0.1 - - ` + stampText + ` "GET /a b HTTP/1.1" 400 5`, []string{"path"}, []string{"/a b"}},
 		{"no request", `10.0.0.1 - - ` + stampText + ` "-" 408 -`, all, []string{"10.0.0.1", "", "", "", "408", "", "", ""}},
-		{"TLS on a plain port", `10.0.0.1 - - ` + stampText + ` "\x16\x03\x01" 400 226 "-" "-"`, all,
-			[]string{"10.0.0.1", "", "", "", "400", "", "", ""}},
+		{
+			"TLS on a plain port", `10.0.0.1 - - ` + stampText + ` "\x16\x03\x01" 400 226 "-" "-"`, all,
+			[]string{"10.0.0.1", "", "", "", "400", "", "", ""},
+		},
 		{"name for address", `host.example - - ` + stampText + ` "GET / HTTP/1.1" 200 5`, []string{"ip"}, []string{"host.example"}},
 		{"port", `10.0.0.1:5001 - - ` + stampText + ` "GET / HTTP/1.1" 200 5`, []string{"ip"}, []string{"10.0.0.1"}},
 		{"IPv6 with port", `[2001:db8::1]:443 - - ` + stampText + ` "GET / HTTP/1.1" 200 5`, []string{"ip"}, []string{"2001:db8::"}},
@@ -71,16 +89,30 @@ func TestLines(t *testing.T) {
 		{"west of UTC", `10.0.0.1 - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 5`, nil, nil},
 		{"ISO in brackets", `10.0.0.1 - - [2015-05-17T10:05:03+00:00] "GET / HTTP/1.1" 200 5`, nil, nil},
 
-		{"JSON", `{"time":"2015-05-17T10:05:03Z","ip":"10.0.0.1","method":"GET","path":"/a?b","status":200,"user":"u","host":"H"}`, all,
-			[]string{"10.0.0.1", "u", "GET", "/a", "200", "", "", "h"}},
-		{"JSON nginx", ` {"time_local":"17/May/2015:10:05:03 +0000","remote_addr":"10.0.0.1","remote_user":"","request":"POST /a HTTP/1.1","status":"201","http_user_agent":"A","http_x_plan":"gold"}`,
-			append(all, "header:X-Plan", "tenant"), []string{"10.0.0.1", "", "POST", "/a", "201", "", "A", "", "gold", ""}},
-		{"JSON Caddy", `{"ts":1431857103.0,"request":{"remote_ip":"10.0.0.9","client_ip":"10.0.0.1","method":"GET","host":"h","uri":"/a?b","headers":{"User-Agent":["A"],"X-Plan":["gold","x"]}},"user_id":"","status":200}`,
-			append(all, "header:x-plan", "request.headers.X-Plan"), []string{"10.0.0.1", "", "GET", "/a", "200", "", "A", "h", "gold", "gold"}},
-		{"JSON Traefik", `{"ClientHost":"10.0.0.1","RequestMethod":"GET","RequestPath":"/a","DownstreamStatus":200,"time":"2015-05-17T10:05:03Z","request_User-Agent":"A","StartUTC":"2015-05-17T10:05:02Z"}`,
-			all, []string{"10.0.0.1", "", "GET", "/a", "200", "", "A", ""}},
-		{"JSON escapes", `{"timestamp":"2015-05-17 10:05:03","ip":"10.0.0.1","plan":"g\u00f6\"ld\\\ud83d\ude00","pla\u006e2":"x","n":-1.5e3,"ok":true,"no":null}`,
-			[]string{"plan", "plan2", "n", "ok", "no"}, []string{`gö"ld\😀`, "x", "-1.5e3", "true", ""}},
+		{
+			"JSON", `{"time":"2015-05-17T10:05:03Z","ip":"10.0.0.1","method":"GET","path":"/a?b","status":200,"user":"u","host":"H"}`, all,
+			[]string{"10.0.0.1", "u", "GET", "/a", "200", "", "", "h"},
+		},
+		{
+			"JSON nginx", ` {"time_local":"17/May/2015:10:05:03 +0000","remote_addr":"10.0.0.1","remote_user":"","request":"POST /a HTTP/1.1","status":"201","http_user_agent":"A","http_x_plan":"gold"}`,
+			append(all, "header:X-Plan", "tenant"),
+			[]string{"10.0.0.1", "", "POST", "/a", "201", "", "A", "", "gold", ""},
+		},
+		{
+			"JSON Caddy", `{"ts":1431857103.0,"request":{"remote_ip":"10.0.0.9","client_ip":"10.0.0.1","method":"GET","host":"h","uri":"/a?b","headers":{"User-Agent":["A"],"X-Plan":["gold","x"]}},"user_id":"","status":200}`,
+			append(all, "header:x-plan", "request.headers.X-Plan"),
+			[]string{"10.0.0.1", "", "GET", "/a", "200", "", "A", "h", "gold", "gold"},
+		},
+		{
+			"JSON Traefik", `{"ClientHost":"10.0.0.1","RequestMethod":"GET","RequestPath":"/a","DownstreamStatus":200,"time":"2015-05-17T10:05:03Z","request_User-Agent":"A","StartUTC":"2015-05-17T10:05:02Z"}`,
+			all,
+			[]string{"10.0.0.1", "", "GET", "/a", "200", "", "A", ""},
+		},
+		{
+			"JSON escapes", `{"timestamp":"2015-05-17 10:05:03","ip":"10.0.0.1","plan":"g\u00f6\"ld\\\ud83d\ude00","pla\u006e2":"x","n":-1.5e3,"ok":true,"no":null}`,
+			[]string{"plan", "plan2", "n", "ok", "no"},
+			[]string{`gö"ld\😀`, "x", "-1.5e3", "true", ""},
+		},
 		{"JSON last of a name", `{"@timestamp":"2015-05-17T10:05:03.000+00:00","plan":"a","plan":"b"}`, []string{"plan"}, []string{"b"}},
 		{"JSON millis", `{"ts":1431857103000,"a":[],"b":[{"c":1},[2]],"d":{}}`, []string{"b", "d"}, []string{"", ""}},
 		{"JSON micros", `{"ts":"1431857103000000"}`, nil, nil},
@@ -108,6 +140,37 @@ func TestLines(t *testing.T) {
 				t.Errorf("%v (-want +got):\n%s", tt.names, diff)
 			}
 		})
+	}
+}
+
+func TestPathsAreThoseOfAGateway(t *testing.T) {
+	for raw, want := range map[string]string{
+		"/a//b": "/a/b", "/a/./b": "/a/b", "/a/x/../b": "/a/b", "/../a": "/a", "/a/": "/a/", "/a//": "/a/", "/a/.": "/a",
+		"//": "/", "/": "/", "/%61/b": "/a/b", "/a%2Fb": "/a%2Fb", "/a%2fb": "/a%2Fb", "/a%252Fb": "/a%252Fb", "/100%25": "/100%25",
+		"/a%2F..%2Fb": "/a%2F..%2Fb", "/%2e%2e/b": "/../b", "/caf%c3%a9//x": "/café/x", "/a?q=//": "/a", "/a%": "/a%", "/a/..": "/",
+	} {
+		_, values, err := readLine(`192.0.2.1 - - `+stampText+` "GET `+raw+` HTTP/1.1" 200 5`, Options{}, "path")
+		if err != nil || values[0] != want {
+			t.Errorf("path %q = %q, %v, want %q", raw, values, err, want)
+		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	for raw, want := range map[string]string{
+		"A.Example": "a.example", "a:80": "a", "[2001:db8::1]:443": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "a.": "a", "": "", "2001:db8::1": "2001:db8::1",
+	} {
+		if got := hostName([]byte(raw)); got != want {
+			t.Errorf("host %q = %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	s := set(t, policy.Limit{Name: "l", Key: []string{"header:X-Api-Key"}, Default: limit(t, "1/h")})
+	r := replay(t, s, Options{}, text(`{"ts":1700000000,"headers":{"X-Api-Key":["hunter2"]}}`, `{"ts":1700000000,"headers":{"X-Api-Key":["hunter2"]}}`))
+	if k := r.Limits[0].Top[0]; k.Refused != 1 || k.Key != "#f52fbd32b2b3b86ff88ef6c490628285" {
+		t.Errorf("top = %+v", k)
 	}
 }
 

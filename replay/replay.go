@@ -28,7 +28,8 @@ type Options struct {
 	// time, ip, user, tenant, method, path, request, status, host, user_agent
 	// or header:Referer. Every other field is an attribute of its own name.
 	Fields map[string]string
-	// Route gives the attribute "route" of a request; nil: it has none.
+	// Route gives the attribute "route" of a request; nil: it has none. The
+	// path is as in the request: encoded, but without a query.
 	Route func(method, path string) string
 	// Top is how many keys of each limit a result lists; 0 means 10.
 	Top int

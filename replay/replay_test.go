@@ -302,7 +302,11 @@ func TestCancelGivesTheResultSoFar(t *testing.T) {
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	for _, o := range []Options{
-		{Window: 32 * 24 * time.Hour}, {WindowLines: -1}, {Top: -1}, {MaxKeys: -1}, {IPv6Prefix: 129},
+		{Window: 32 * 24 * time.Hour},
+		{WindowLines: -1},
+		{Top: -1},
+		{MaxKeys: -1},
+		{IPv6Prefix: 129},
 		{Fields: map[string]string{"a": "nothing"}},
 	} {
 		if r, err := Run(t.Context(), set(t), nil, o); err == nil || r == nil {

@@ -208,8 +208,10 @@ func (s *Suggestion) WriteTable(w io.Writer) error {
 		n    int64
 		text string
 	}{
-		{s.WithoutKey, "without it, left out"}, {s.BeyondKeys, "of keys beyond the most kept, left out"},
-		{s.BadLines, "bad lines"}, {s.LateLines, "late lines"},
+		{s.WithoutKey, "without it, left out"},
+		{s.BeyondKeys, "of keys beyond the most kept, left out"},
+		{s.BadLines, "bad lines"},
+		{s.LateLines, "late lines"},
 	} {
 		if left.n > 0 {
 			fmt.Fprintf(out, "; %s %s", grouped(left.n), left.text)

@@ -84,7 +84,7 @@ func (t *tally) key(read *attributes) string {
 		return ""
 	}
 	if len(names) == 1 {
-		return read.get(names[0])
+		return read.shown(names[0])
 	}
 	t.text = t.text[:0]
 	for i, name := range names {
@@ -92,7 +92,7 @@ func (t *tally) key(read *attributes) string {
 			t.text = append(t.text, '|')
 		}
 		t.text = append(append(t.text, name...), '=')
-		for _, c := range []byte(read.get(name)) {
+		for _, c := range []byte(read.shown(name)) {
 			switch c {
 			case '|':
 				t.text = append(t.text, "%7C"...)
