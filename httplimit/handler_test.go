@@ -166,6 +166,18 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
+// A store that is away lets nobody in who has no identity.
+func TestStoreAwayStillIdentifies(t *testing.T) {
+	id := identity(t, IdentityOptions{Header: "X-Api-Key", Required: true})
+	h := handler(t, engine(t, broken, policy.Limit{Name: "l", Default: limit(t, "5/s")}), Options{OnError: ErrorAllow, Identities: []*Identity{id}})
+	if w := ask(h, with("X-Api-Key")); w.Code != 401 {
+		t.Errorf("without a key: status %d, want 401", w.Code)
+	}
+	if w := ask(h, with("X-Api-Key", "K")); w.Code != 204 {
+		t.Errorf("with a key: status %d, want 204", w.Code)
+	}
+}
+
 // A limit that is to deny while the store is away answers 503, not 429.
 func TestFallbackDenies(t *testing.T) {
 	store := storeFunc(func([]sluice.Charge) ([]sluice.Decision, error) {

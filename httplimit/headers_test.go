@@ -115,6 +115,7 @@ func TestQuota(t *testing.T) {
 		{"5/15m", 5, 900},
 		{"0.5/s", 1, 2},
 		{"5/100ms", 50, 1},
+		{"1002/12289us burst 244609", 244609, 4}, // a hair over 3 s
 		{"1/300ms", 3, 1},
 		{"1000/day", 1000, 86400},
 		{"1M/month fixed_window calendar UTC", 1e6, 0},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/policy"
+	"github.com/sluice-limiter/sluice/store/memory"
 )
 
 func TestRefusal(t *testing.T) {
@@ -190,6 +191,31 @@ func TestJitterIsConsistent(t *testing.T) {
 		}
 		if len(seen) < 50 {
 			t.Errorf("%d different waits in 100, want them spread", len(seen))
+		}
+	})
+}
+
+// All limits that refused are named, and no other; the wait is the longest.
+func TestViolated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := handler(t, engine(
+			t, memory.New(memory.Options{}),
+			policy.Limit{Name: "second", Default: limit(t, "1/s")},
+			policy.Limit{Name: "trial", Default: limit(t, "1/h"), Shadow: true},
+			policy.Limit{Name: "minute", Default: limit(t, "1/m")},
+			policy.Limit{Name: "day", Default: limit(t, "100/day")},
+		), Options{})
+		get(h)
+		w := get(h)
+		b := problem(t, w)
+		if diff := cmp.Diff([]string{"second", "minute"}, b.Violated); diff != "" {
+			t.Errorf("violated (-want +got):\n%s", diff)
+		}
+		if b.RetryAfterMs != 60_000 || w.Header().Get("X-RateLimit-Limit") != "1" {
+			t.Errorf("%d ms, headers %v, want those of minute", b.RetryAfterMs, w.Header())
+		}
+		if got, want := w.Header().Get("RateLimit"), `"second";r=0;t=1, "minute";r=0;t=60, "day";r=99;t=864`; got != want {
+			t.Errorf("RateLimit: %s, want %s", got, want)
 		}
 	})
 }
