@@ -18,6 +18,8 @@ type Input struct {
 	Reader io.Reader
 	// Size is the bytes that Reader will give; 0 means unknown.
 	Size int64
+
+	file *os.File // opened here
 }
 
 // Open opens a log file; "-" is stdin, which stays open. Whoever opened an
@@ -30,7 +32,7 @@ func Open(name string, stdin io.Reader) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Name: name, Reader: f}
+	in := Input{Name: name, Reader: f, file: f}
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a directory: want log files", name)
@@ -44,12 +46,12 @@ func Open(name string, stdin io.Reader) (Input, error) {
 	return in, nil
 }
 
-// Close closes what Open opened; closing stdin does nothing.
+// Close closes the file that Open opened; for any other input it does nothing.
 func (in *Input) Close() error {
-	if f, ok := in.Reader.(*os.File); ok && f != os.Stdin {
-		return f.Close()
+	if in.file == nil {
+		return nil
 	}
-	return nil
+	return in.file.Close()
 }
 
 const (
