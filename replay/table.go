@@ -129,16 +129,17 @@ func (t *table) write(out io.Writer, indent string) {
 		}
 	}
 	for _, row := range t.rows {
-		line := indent
+		var line strings.Builder
+		line.WriteString(indent)
 		for i, cell := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if t.right[i] {
-				line += pad + cell + "  "
+				line.WriteString(pad + cell + "  ")
 			} else {
-				line += cell + pad + "  "
+				line.WriteString(cell + pad + "  ")
 			}
 		}
-		fmt.Fprintln(out, strings.TrimRight(line, " "))
+		fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
 	}
 }
 
