@@ -67,64 +67,56 @@ func (c Calendar) location() (*time.Location, error) {
 	return loc, nil
 }
 
+// zone is location for a calendar that Validate has passed; a zone that cannot
+// be loaded counts as UTC.
+func (c Calendar) zone() *time.Location {
+	loc, err := c.location()
+	if err != nil {
+		return time.UTC
+	}
+	return loc
+}
+
 // Window returns the start and the end of the window that holds a store time.
 // A zone that cannot be loaded, which Validate reports, counts as UTC.
 func (c Calendar) Window(now int64) (start, end int64) {
-	loc, err := c.location()
-	if err != nil {
-		loc = time.UTC
-	}
-	year, month, day := time.Unix(0, epochMicros*1000+floorDiv(now*125, 2)).In(loc).Date()
+	loc := c.zone()
+	year, month, day := TicksTime(now).In(loc).Date()
+	months, days := 0, 1
 	if c.Unit == CalendarMonth {
-		return dayStart(year, month, 1, loc), dayStart(year, month+1, 1, loc)
+		months, days, day = 1, 0, 1
 	}
-	start, end = dayStart(year, month, day, loc), dayStart(year, month, day+1, loc)
+	start = dayStart(year, month, day, loc)
+	end = dayStart(year, month+time.Month(months), day+days, loc)
 	// Where the clocks are set back over midnight a date is shown twice; the
-	// day that has begun stays begun.
-	for end <= now {
-		day++
-		start, end = end, dayStart(year, month, day+1, loc)
+	// window that has begun stays begun.
+	for n := 2; end <= now; n++ {
+		start, end = end, dayStart(year, month+time.Month(n*months), day+n*days, loc)
 	}
 	return start, end
 }
 
-// dayStart returns the first instant of a local day. Where the clocks skip or
-// repeat midnight, time.Date may answer an hour off, so the edge is looked for:
-// the earliest instant near it whose date is that day or later.
+// dayStart returns the first instant whose local date is the given one or a
+// later one. It reckons by the spans between changes of the zone's clocks, since
+// these may skip or repeat midnight, or skip a whole day.
 func dayStart(year int, month time.Month, day int, loc *time.Location) int64 {
-	noon := time.Date(year, month, day, 12, 0, 0, 0, loc)
-	year, month, day = noon.Date()
-	guess := time.Date(year, month, day, 0, 0, 0, 0, loc)
-	begun := func(t time.Time) bool {
-		y, m, d := t.Date()
-		return y == year && m == month && d == day
-	}
-	if begun(guess) && !begun(guess.Add(-time.Nanosecond)) {
-		return Ticks(guess)
-	}
-	lo, hi := noon.Add(-18*time.Hour), noon
-	for hi.Sub(lo) > time.Microsecond {
-		mid := lo.Add(hi.Sub(lo) / 2).Truncate(time.Microsecond)
-		if !mid.After(lo) {
-			break
+	midnight := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()
+	// No zone is a day from UTC: the date has not begun at the first span.
+	for t := time.Unix(midnight-24*60*60, 0).In(loc); ; {
+		_, offset := t.Zone()
+		_, end := t.ZoneBounds()
+		first := max(t.Unix(), midnight-int64(offset))
+		if end.IsZero() || first < end.Unix() {
+			return (first - epochSeconds) * ticksPerSecond
 		}
-		if begun(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
+		t = end
 	}
-	return Ticks(hi)
 }
 
 // Number counts the days or months from the beginning of 1970 to the window that
 // starts at a store time: one more for each window.
 func (c Calendar) Number(start int64) int64 {
-	loc, err := c.location()
-	if err != nil {
-		loc = time.UTC
-	}
-	year, month, day := time.Unix(0, epochMicros*1000+floorDiv(start*125, 2)).In(loc).Date()
+	year, month, day := TicksTime(start).In(c.zone()).Date()
 	if c.Unit == CalendarMonth {
 		return int64(year-1970)*12 + int64(month-1)
 	}

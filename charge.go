@@ -29,9 +29,9 @@ type Charge struct {
 	OnFailure FailureMode
 }
 
-// unit is the least that a grant can be.
+// unit is the least that a grant can be; 0 for a peek.
 func (c *Charge) unit() int64 {
-	if c.Unit != 0 {
+	if c.Unit != 0 && c.N > 0 {
 		return c.Unit
 	}
 	return c.N
@@ -42,7 +42,7 @@ func (c *Charge) unit() int64 {
 var ErrCost = errors.New("cost is over the limit's capacity and can never pass")
 
 // ErrCharge reports a charge that makes no sense: a negative or overlarge
-// amount, an invalid limit.
+// amount, an invalid limit, two limits for one counter in a group.
 var ErrCharge = errors.New("invalid charge")
 
 // CheckCharges reports what keeps a call from being decided: an error that
@@ -53,16 +53,31 @@ func CheckCharges(charges []Charge) error {
 		if err := c.check(); err != nil {
 			return err
 		}
-		// One counter named twice in a group must hold both charges.
-		need := c.unit()
-		for j := i - 1; j >= 0 && charges[j].Group == c.Group; j-- {
-			if charges[j].Key == c.Key && charges[j].Limit.Kind() == c.Limit.Kind() {
-				need += charges[j].unit()
-			}
+		if err := checkAliases(charges, i); err != nil {
+			return err
 		}
-		if need > c.Limit.Capacity() {
-			return costError(c, need)
+	}
+	return nil
+}
+
+// checkAliases looks at the charges of one group up to i that name the counter
+// of charge i: it must hold all of them. Two limits on one counter are most
+// likely two limits that want a key each.
+func checkAliases(charges []Charge, i int) error {
+	c := &charges[i]
+	need := c.unit()
+	for j := i - 1; j >= 0 && charges[j].Group == c.Group; j-- {
+		other := &charges[j]
+		if other.Key != c.Key || other.unit() == 0 || c.unit() == 0 || other.Limit.Kind() != c.Limit.Kind() {
+			continue
 		}
+		if other.Limit != c.Limit {
+			return fmt.Errorf("%w: limits %v and %v share a key in one group: give each its own key", ErrCharge, other.Limit, c.Limit)
+		}
+		need += other.unit()
+	}
+	if need > c.Limit.Capacity() {
+		return costError(c, need)
 	}
 	return nil
 }
@@ -81,9 +96,6 @@ func (c *Charge) check() error {
 	}
 	if c.Unit < 0 || c.Unit > c.N && c.N > 0 {
 		return fmt.Errorf("%w: unit is %d: want 0 to the amount, %d", ErrCharge, c.Unit, c.N)
-	}
-	if c.N > 0 && c.unit() > c.Limit.Capacity() {
-		return costError(c, c.unit())
 	}
 	return nil
 }

@@ -77,12 +77,9 @@ func finish(d *Decision, charges []Charge, meters []Meter, states []*State, i in
 	if d.Granted == 0 {
 		d.At = m.Stamp(s, now)
 	}
-	switch {
-	case !d.Allowed:
+	if !d.Allowed || d.Granted > 0 && d.Granted < c.N {
 		before, _ := demand(charges, states, i)
 		d.RetryAfter = TicksDuration(m.Wait(s, now, before+c.unit()))
-	case d.Granted > 0 && d.Granted < c.N:
-		d.RetryAfter = TicksDuration(m.Wait(s, now, c.unit()))
 	}
 }
 

@@ -104,9 +104,13 @@ func (l Limit) Capacity() int64 {
 }
 
 // EffectiveRate returns the tokens a second that a valid limit really admits in
-// the long run. A token bucket's is at most the configured rate, since the time
-// of one token is rounded up to a tick: by under 0.1% up to 10,000 a second.
+// the long run, with a calendar in its longest window. A token bucket's is at
+// most the configured rate, since the time of one token is rounded up to a tick:
+// by under 0.1% up to 10,000 a second.
 func (l Limit) EffectiveRate() float64 {
+	if l.Tokens < 1 {
+		return 0
+	}
 	if l.Algorithm == TokenBucket {
 		interval := ceilDiv(durationTicks(l.Per), l.Tokens)
 		return float64(1_000_000*ticksPerMicro) / float64(interval)
@@ -199,10 +203,14 @@ type Kind struct {
 	Calendar  Calendar
 }
 
-// Kind returns the limit's kind.
+// Kind returns the limit's kind; equal ones are equal values.
 func (l Limit) Kind() Kind {
 	if l.Algorithm == TokenBucket {
 		return Kind{}
 	}
-	return Kind{Algorithm: l.Algorithm, Per: l.Per, Calendar: l.Calendar}
+	k := Kind{Algorithm: l.Algorithm, Per: l.Per, Calendar: l.Calendar}
+	if k.Calendar.Zone == "UTC" {
+		k.Calendar.Zone = "" // the zone's other spelling
+	}
+	return k
 }

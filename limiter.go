@@ -42,7 +42,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 }
 
 // ErrWait reports that a wait would outlast the context's deadline. No token
-// was taken, and no time was spent.
+// was taken.
 var ErrWait = errors.New("the wait is longer than the context's deadline allows")
 
 // Wait takes n tokens, waiting until they are there. It returns ErrWait at once
@@ -58,7 +58,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) error {
 		if err != nil || d.Allowed {
 			return err
 		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d.RetryAfter {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d.RetryAfter {
 			return fmt.Errorf("%w: %v", ErrWait, d.RetryAfter)
 		}
 		if err := sleep(ctx, d.RetryAfter); err != nil {

@@ -93,10 +93,11 @@ func (m *Meter) logTake(s *State, now, n int64) {
 	s.Time = stamp * m.Quantum()
 }
 
-// logCharge keeps the newest of what would be more than the capacity.
+// logCharge keeps the newest of what would be more than the capacity, or more
+// than what a lowered limit has left over it.
 func (m *Meter) logCharge(s *State, now, n int64) {
 	m.logTake(s, now, n)
-	if over := int64(len(s.Log)) - m.capacity; over > 0 {
+	if over := min(n, int64(len(s.Log))-m.capacity); over > 0 {
 		s.Log = s.Log[over:]
 	}
 }

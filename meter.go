@@ -28,36 +28,41 @@ type State struct {
 // Its zero value is not usable. No method checks its amounts; see
 // [CheckCharges].
 type Meter struct {
-	algorithm Algorithm
 	capacity  int64
 	interval  int64 // token bucket: ticks a token, rounded up
-	fill      int64 // token bucket: ticks from empty to full
-	span      int64 // windows and logs: ticks of the period; 0 with a calendar
+	span      int64 // token bucket: ticks from empty to full; else those of the period, 0 with a calendar
 	calendar  Calendar
+	algorithm Algorithm
 }
 
 // Meter returns the limit's meter, or an error that wraps [ErrCharge] if the
 // limit is not valid. It is cheap enough to be called for every charge.
-func (l Limit) Meter() (Meter, error) {
-	if l.Algorithm != TokenBucket {
-		return l.windowMeter()
+func (l Limit) Meter() (m Meter, err error) {
+	if !m.bucket(&l) {
+		m, err = l.checkedMeter()
 	}
-	m := Meter{capacity: l.Capacity()}
-	per := int64(l.Per) * 2 / 125
-	if l.Tokens < 1 || l.Tokens*ticksPerMicro > per || l.Per > MaxPer || l.Per < MinPer ||
-		l.Burst < 0 || l.Burst > MaxTokens || l.Tokens > MaxTokens || l.Calendar.Unit != 0 || l.Per%time.Microsecond != 0 {
-		return m, l.invalid()
-	}
-	m.interval = (per + l.Tokens - 1) / l.Tokens
-	hi, lo := bits.Mul64(uint64(m.capacity), uint64(m.interval))
-	if hi != 0 || lo > maxFillTicks {
-		return m, l.invalid()
-	}
-	m.fill = int64(lo)
-	return m, nil
+	return m, err
 }
 
-func (l Limit) windowMeter() (Meter, error) {
+// bucket makes m the meter of a valid token bucket and returns false for any
+// other limit. It checks what [Limit.Validate] checks, without the messages.
+func (m *Meter) bucket(l *Limit) bool {
+	per := durationTicks(l.Per)
+	if l.Algorithm != TokenBucket || l.Calendar.Unit != CalendarNone || l.Calendar.Zone != "" ||
+		l.Per < MinPer || l.Per > MaxPer || l.Per%time.Microsecond != 0 ||
+		l.Tokens < 1 || l.Tokens > MaxTokens || l.Tokens*ticksPerMicro > per ||
+		l.Burst < 0 || l.Burst > MaxTokens {
+		return false
+	}
+	m.capacity = l.Capacity()
+	m.interval = (per + l.Tokens - 1) / l.Tokens
+	hi, lo := bits.Mul64(uint64(m.capacity), uint64(m.interval))
+	m.span = int64(lo)
+	return hi == 0 && lo <= maxFillTicks
+}
+
+// checkedMeter returns the meter of a window or a log, or says what is wrong.
+func (l Limit) checkedMeter() (Meter, error) {
 	if err := l.Validate(); err != nil {
 		return Meter{}, fmt.Errorf("%w: limit %v: %w", ErrCharge, l, err)
 	}
@@ -67,10 +72,6 @@ func (l Limit) windowMeter() (Meter, error) {
 		span:      durationTicks(l.Per),
 		calendar:  l.Calendar,
 	}, nil
-}
-
-func (l Limit) invalid() error {
-	return fmt.Errorf("%w: limit %v: %w", ErrCharge, l, l.Validate())
 }
 
 // Capacity returns the most that may pass at once.
@@ -108,7 +109,7 @@ func (m *Meter) Take(s *State, now, n int64) {
 func (m *Meter) Wait(s *State, now, n int64) int64 {
 	switch m.algorithm {
 	case TokenBucket:
-		return max(0, m.debt(s.Time, now)+n*m.interval-m.fill)
+		return max(0, m.debt(s.Time, now)+n*m.interval-m.span)
 	case SlidingLog:
 		return m.logWait(s, now, n)
 	}
@@ -134,8 +135,8 @@ func (m *Meter) Reset(s *State, now int64) int64 {
 func (m *Meter) Repair(s *State, now int64) {
 	switch m.algorithm {
 	case TokenBucket:
-		if s.Time != 0 && s.Time-now > m.fill {
-			s.Time = arrival(now, m.fill)
+		if s.Time != 0 && s.Time-now > m.span {
+			s.Time = arrival(now, m.span)
 		}
 	case SlidingLog:
 		m.logRepair(s, now)
@@ -165,7 +166,7 @@ func (m *Meter) Charge(s *State, now, n int64) {
 	}
 	switch m.algorithm {
 	case TokenBucket:
-		s.Time = arrival(now, min(m.fill, m.debt(s.Time, now)+n*m.interval))
+		s.Time = arrival(now, min(m.span, m.debt(s.Time, now)+n*m.interval))
 	case SlidingLog:
 		m.logCharge(s, now, n)
 	default:
@@ -174,7 +175,10 @@ func (m *Meter) Charge(s *State, now, n int64) {
 }
 
 // GiveBack returns n tokens that the decision from granted, and drops what its
-// window or its entries no longer hold or its bucket has refilled since.
+// window or its entries no longer hold or its bucket has refilled since. A
+// window or log then stands as if they had never been taken. A bucket, which is
+// one integer, cannot tell that other give-backs filled it early; in any window
+// W it admits at most burst + rate x W + what is given back in W.
 func (m *Meter) GiveBack(s *State, now, n int64, from Decision) {
 	if n = min(n, m.capacity); n <= 0 {
 		return
@@ -194,16 +198,16 @@ func (m *Meter) GiveBack(s *State, now, n int64, from Decision) {
 	}
 }
 
-// debt returns the ticks until the bucket is full, 0 to fill.
+// debt returns the ticks until the bucket is full, 0 to span.
 func (m *Meter) debt(arrival, now int64) int64 {
 	if arrival == 0 {
 		return 0
 	}
-	return min(max(arrival-now, 0), m.fill)
+	return min(max(arrival-now, 0), m.span)
 }
 
 func (m *Meter) bucketRoom(debt int64) int64 {
-	return (m.fill - debt) / m.interval
+	return (m.span - debt) / m.interval
 }
 
 // arrival returns the state of a bucket that is full after the debt. Zero
@@ -235,8 +239,8 @@ func (m *Meter) Bucket(state, now, n, unit int64) (next int64, d Decision) {
 		debt += granted * m.interval
 		room -= granted
 		next = arrival(now, debt)
-	} else if state != 0 && state-now > m.fill {
-		next = arrival(now, m.fill)
+	} else if state != 0 && state-now > m.span {
+		next = arrival(now, m.span)
 	}
 	d = Decision{
 		Allowed:    granted > 0,
@@ -247,7 +251,7 @@ func (m *Meter) Bucket(state, now, n, unit int64) (next int64, d Decision) {
 		At:         now,
 	}
 	if granted < n {
-		d.RetryAfter = TicksDuration(max(0, debt+unit*m.interval-m.fill))
+		d.RetryAfter = TicksDuration(max(0, debt+unit*m.interval-m.span))
 	}
 	return next, d
 }

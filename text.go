@@ -8,28 +8,13 @@ import (
 	"time"
 )
 
-// units are the words for a period, each with what it means. A month is 30 days
-// and a year 365 unless the limit has a calendar.
-var units = map[string]time.Duration{
-	"us": time.Microsecond, "µs": time.Microsecond,
-	"ms": time.Millisecond, "millisecond": time.Millisecond,
-	"s": time.Second, "sec": time.Second, "second": time.Second,
-	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
-	"h": time.Hour, "hr": time.Hour, "hour": time.Hour,
-	"d": day, "day": day,
-	"w": 7 * day, "week": 7 * day,
-	"mo": 30 * day, "month": 30 * day,
-	"y": 365 * day, "year": 365 * day,
-}
-
-const day = 24 * time.Hour
-
 // ParseLimit reads a limit as people write it: an amount per period, such as
 // "100/s", "5/15m", "1000/day", "0.5/s", "1M/month" or "10 per second",
 // optionally followed by "burst N", an algorithm, and "calendar ZONE", in the
 // form that [Limit.String] writes. A fraction keeps its rate: "0.5/s" is 1 per
-// 2 s. With a calendar the period is "day" or "month". The limit returned is
-// valid.
+// 2 s and "99.9/s" is 999 per 10 s, in a token bucket with a burst of 100
+// unless another is given. With a calendar the period is "day" or "month" and
+// the algorithm fixed_window. The limit returned is valid.
 func ParseLimit(s string) (Limit, error) {
 	l, err := parseLimit(s)
 	if err != nil {
@@ -56,9 +41,13 @@ func parseLimit(s string) (Limit, error) {
 		return Limit{}, err
 	}
 	period, options := splitPeriod(rest)
-	l := Limit{Tokens: tokens}
-	if err := l.parseOptions(options); err != nil {
+	l, err := parseOptions(options)
+	if err != nil {
 		return Limit{}, err
+	}
+	l.Tokens = tokens
+	if divisor > 1 && l.Algorithm == TokenBucket && l.Burst == 0 {
+		l.Burst = ceilDiv(tokens, divisor)
 	}
 	if l.Calendar != (Calendar{}) {
 		if err := l.useCalendar(period, divisor); err != nil {
@@ -74,7 +63,9 @@ func parseLimit(s string) (Limit, error) {
 		return Limit{}, fmt.Errorf("rate is under 1 per %s, the longest period", formatPeriod(MaxPer))
 	}
 	l.Per = per * time.Duration(divisor)
-	l.reduce(divisor)
+	if l.Burst == l.Tokens && divisor > 1 {
+		l.Burst = 0 // the default
+	}
 	return l, l.Validate()
 }
 
@@ -101,14 +92,15 @@ func splitPeriod(rest string) (period string, options []string) {
 	return period, fields
 }
 
-// reduce undoes the scaling of a fraction as far as the numbers allow, so that
-// "0.50/s" and "0.5/s" are one limit.
-func (l *Limit) reduce(divisor int64) {
+// reduce shortens a fraction whose divisor is a power of ten, so that the period
+// of the limit is as short as the numbers allow.
+func reduce(tokens, divisor int64) (int64, int64) {
 	for _, p := range [...]int64{2, 5} {
-		for divisor%p == 0 && l.Tokens%p == 0 {
-			divisor, l.Tokens, l.Per = divisor/p, l.Tokens/p, l.Per/time.Duration(p)
+		for divisor%p == 0 && tokens%p == 0 {
+			tokens, divisor = tokens/p, divisor/p
 		}
 	}
+	return tokens, divisor
 }
 
 // multiples are the suffixes of an amount. A small m is missing on purpose: it
@@ -116,7 +108,7 @@ func (l *Limit) reduce(divisor int64) {
 var multiples = map[byte]int64{'k': 1e3, 'K': 1e3, 'M': 1e6, 'G': 1e9}
 
 // parseAmount reads "100", "0.5", "1_000", "10k" or "100r", the last being how
-// nginx counts requests, as tokens / divisor; divisor is a power of ten.
+// nginx counts requests, as tokens / divisor in lowest terms.
 func parseAmount(s string) (tokens, divisor int64, err error) {
 	digits := s
 	for _, word := range [...]string{"requests", "request", "reqs", "req", "r"} {
@@ -156,92 +148,56 @@ func parseAmount(s string) (tokens, divisor int64, err error) {
 	if tokens == 0 {
 		return 0, 0, fmt.Errorf("amount %q: want more than 0", s)
 	}
-	return tokens * scale, divisor, nil
+	tokens, divisor = reduce(tokens*scale, divisor)
+	return tokens, divisor, nil
 }
 
-// parsePeriod reads "s", "15m", "1h30m", "2days" or "month".
-func parsePeriod(s string) (time.Duration, error) {
-	bad := fmt.Errorf("period %q: want a unit such as s, min, h, day, week or month, with a whole number before it if need be, as in 15m", clip(s))
-	if s == "" {
-		return 0, bad
-	}
-	var total time.Duration
-	for rest := s; rest != ""; {
-		n, word, tail := cutUnit(rest)
-		unit, ok := lookupUnit(word)
-		if !ok || n < 1 {
-			return 0, bad
+// parseOptions reads what stands behind the period, each option at most once.
+func parseOptions(words []string) (l Limit, err error) {
+	seen := map[string]bool{}
+	for len(words) > 0 {
+		option := words[0]
+		if option != "burst" && option != "calendar" {
+			option = "algorithm"
 		}
-		if time.Duration(n) > MaxPer/unit || total > MaxPer-time.Duration(n)*unit {
-			return 0, fmt.Errorf("period %q: want at most %s", clip(s), formatPeriod(MaxPer))
+		if seen[option] {
+			return l, fmt.Errorf("%q behind the period: want one %s", clip(words[0]), option)
 		}
-		total += time.Duration(n) * unit
-		rest = tail
+		seen[option] = true
+		if words, err = l.parseOption(option, words); err != nil {
+			return l, err
+		}
 	}
-	return total, nil
+	if seen["calendar"] && !seen["algorithm"] {
+		l.Algorithm = FixedWindow
+	}
+	return l, nil
 }
 
-// cutUnit parts the first number and unit of a period: "1h30m" gives 1, "h" and
-// "30m". A missing number is 1; one too large for any period is 0.
-func cutUnit(s string) (n int64, word, tail string) {
-	isDigit := func(r rune) bool { return '0' <= r && r <= '9' }
-	digits := len(s) - len(strings.TrimLeftFunc(s, isDigit))
-	n = 1
-	if digits > 0 {
-		n, _ = strconv.ParseInt(s[:digits], 10, 64)
-		if n == math.MaxInt64 {
-			n = MaxTokens * int64(time.Millisecond)
+// parseOption reads the option that words begin with and returns those behind.
+func (l *Limit) parseOption(option string, words []string) ([]string, error) {
+	if option == "algorithm" {
+		algorithm, err := ParseAlgorithm(words[0])
+		if err != nil {
+			return nil, fmt.Errorf("%q behind the period: want burst N, calendar ZONE or an algorithm", clip(words[0]))
 		}
+		l.Algorithm = algorithm
+		return words[1:], nil
 	}
-	word = s[digits:]
-	if end := strings.IndexFunc(word, isDigit); end >= 0 {
-		word, tail = word[:end], word[end:]
+	if len(words) == 1 {
+		return nil, fmt.Errorf("%s: want a value behind it", option)
 	}
-	return n, word, tail
-}
-
-func lookupUnit(word string) (time.Duration, bool) {
-	if unit, ok := units[word]; ok {
-		return unit, true
+	if option == "calendar" {
+		// ParseLimit sets the unit, which the period says.
+		l.Calendar = Calendar{Unit: CalendarDay, Zone: words[1]}
+		return words[2:], nil
 	}
-	word = strings.ToLower(word)
-	if singular, ok := strings.CutSuffix(word, "s"); ok && len(singular) > 2 {
-		word = singular
+	burst, divisor, err := parseAmount(words[1])
+	if err != nil || divisor != 1 {
+		return nil, fmt.Errorf("burst %q: want a whole number such as 200", clip(words[1]))
 	}
-	if len(word) < 2 {
-		return 0, false
-	}
-	unit, ok := units[word]
-	return unit, ok
-}
-
-// parseOptions reads what stands behind the period.
-func (l *Limit) parseOptions(words []string) error {
-	for i := 0; i < len(words); i++ {
-		switch word := words[i]; word {
-		case "burst", "calendar":
-			i++
-			if i == len(words) {
-				return fmt.Errorf("%s: want a value behind it", word)
-			}
-			if word == "calendar" {
-				l.Calendar = Calendar{Unit: CalendarDay, Zone: words[i]}
-				continue
-			}
-			burst, divisor, err := parseAmount(words[i])
-			if err != nil || divisor != 1 {
-				return fmt.Errorf("burst %q: want a whole number such as 200", clip(words[i]))
-			}
-			l.Burst = burst
-		default:
-			algorithm, err := ParseAlgorithm(word)
-			if err != nil {
-				return fmt.Errorf("%q behind the period: want burst N, calendar ZONE or an algorithm", clip(word))
-			}
-			l.Algorithm = algorithm
-		}
-	}
-	return nil
+	l.Burst = burst
+	return words[2:], nil
 }
 
 // useCalendar turns the period of the text into the calendar's unit.
@@ -255,18 +211,6 @@ func (l *Limit) useCalendar(period string, divisor int64) error {
 	}
 	l.Calendar.Unit = unit
 	return nil
-}
-
-// ParseCalendarUnit reads the period of a limit with a calendar: a day or a
-// month, in any of the spellings that [ParseLimit] takes.
-func ParseCalendarUnit(period string) (CalendarUnit, bool) {
-	switch per, _ := lookupUnit(period); per {
-	case day:
-		return CalendarDay, true
-	case 30 * day:
-		return CalendarMonth, true
-	}
-	return CalendarNone, false
 }
 
 // String writes the limit in the form that [ParseLimit] reads, leaving out what
@@ -296,28 +240,6 @@ func (l Limit) String() string {
 		b = append(b, zone...)
 	}
 	return string(b)
-}
-
-// formatPeriod writes a period by the largest unit that divides it.
-func formatPeriod(d time.Duration) string {
-	for _, u := range [...]struct {
-		word string
-		unit time.Duration
-	}{
-		{"day", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
-		{"ms", time.Millisecond}, {"us", time.Microsecond},
-	} {
-		if d >= u.unit && d%u.unit == 0 {
-			if n := d / u.unit; n > 1 {
-				if u.unit == day {
-					return strconv.FormatInt(int64(n), 10) + "days"
-				}
-				return strconv.FormatInt(int64(n), 10) + u.word
-			}
-			return u.word
-		}
-	}
-	return d.String()
 }
 
 // MarshalText writes the limit as [Limit.String] does; a limit that is not

@@ -8,15 +8,18 @@ import "time"
 // second, and stays below 2^53, which a server's Lua computes exactly, until
 // 2042.
 const (
-	ticksPerMicro = 16
-	ticksPerDay   = 24 * 60 * 60 * 1_000_000 * ticksPerMicro
-	epochMicros   = 1_767_225_600 * 1_000_000
+	ticksPerMicro  = 16
+	ticksPerSecond = 1_000_000 * ticksPerMicro
+	ticksPerDay    = 24 * 60 * 60 * ticksPerSecond
+	epochSeconds   = 1_767_225_600
+	epochMicros    = epochSeconds * 1_000_000
 )
 
-// Ticks returns the store time of t. The zero state of a key stands for "never
-// used" at every store time, also at those before 2026, which are negative.
+// Ticks returns the store time of t, rounded down. The zero state of a key
+// stands for "never used" at every store time, also at those before 2026, which
+// are negative.
 func Ticks(t time.Time) int64 {
-	return durationTicks(time.Duration(t.UnixNano() - epochMicros*1000))
+	return (t.Unix()-epochSeconds)*ticksPerSecond + int64(t.Nanosecond())*2/125
 }
 
 // MicroTicks returns the store time of a Unix time in microseconds, the form in
@@ -27,7 +30,8 @@ func MicroTicks(unixMicros int64) int64 {
 
 // TicksTime returns the instant of a store time, rounded up to a nanosecond.
 func TicksTime(ticks int64) time.Time {
-	return time.Unix(0, epochMicros*1000+int64(TicksDuration(ticks)))
+	seconds := floorDiv(ticks, ticksPerSecond)
+	return time.Unix(epochSeconds+seconds, int64(TicksDuration(ticks-seconds*ticksPerSecond)))
 }
 
 // TicksDuration returns a span of store time as a duration, rounded up: whoever

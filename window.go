@@ -19,7 +19,7 @@ func (m *Meter) bounds(now int64) (start, end int64) {
 	}
 	span := m.span / ticksPerMicro
 	unixMicros := floorDiv(now, ticksPerMicro) + epochMicros
-	start = MicroTicks(unixMicros - unixMicros%span)
+	start = MicroTicks(floorDiv(unixMicros, span) * span)
 	return start, start + m.span
 }
 
@@ -32,10 +32,12 @@ func (m *Meter) window(s *State, now int64) view {
 	start, end := m.bounds(now)
 	v := view{start: start, end: end}
 	switch {
-	case s.Count == 0 && s.Prev == 0 || s.Time < start && m.after(s.Time) != start:
+	case s.Count == 0 && s.Prev == 0:
 		return v
 	case s.Time < start:
-		v.prev = s.Count
+		if m.algorithm == SlidingWindow && s.Time+m.span == start {
+			v.prev = s.Count
+		}
 		return v
 	case s.Time == end:
 		v.start, v.end = s.Time, m.after(s.Time)
@@ -85,10 +87,7 @@ func (m *Meter) weigh(v *view, now int64) int64 {
 		return 0
 	}
 	step, number := m.steps()
-	left := (m.span - max(0, now-v.start)) / ticksPerMicro
-	if left*ticksPerMicro < m.span-max(0, now-v.start) {
-		left++
-	}
+	left := ceilDiv(m.span-max(0, now-v.start), ticksPerMicro)
 	return ceilDiv(v.prev*min(number, ceilDiv(left, step)), number)
 }
 
@@ -141,7 +140,8 @@ func (m *Meter) windowTake(s *State, now, n int64) {
 
 func (m *Meter) windowCharge(s *State, now, n int64) {
 	v := m.window(s, now)
-	v.count = min(m.capacity, v.count+n)
+	// What a lowered limit has left over the capacity is kept.
+	v.count = max(v.count, min(m.capacity, v.count+n))
 	s.put(v)
 }
 
@@ -160,7 +160,7 @@ func (m *Meter) windowGiveBack(s *State, now, n, at int64) {
 	switch {
 	case from == v.start:
 		v.count = max(0, v.count-n)
-	case m.algorithm == SlidingWindow && m.after(from) == v.start:
+	case m.algorithm == SlidingWindow && from+m.span == v.start:
 		v.prev = max(0, v.prev-n)
 	default:
 		return
