@@ -59,12 +59,20 @@ func benchParallel(b *testing.B, draw func() int, size int) {
 	for i := range draws {
 		draws[i] = int32(draw())
 	}
+	charge := sluice.Charge{Limit: sluice.Limit{Tokens: 1000, Per: time.Second}, N: 1}
+	for _, charge.Key = range names {
+		if _, err := s.Take(context.Background(), nil, []sluice.Charge{charge}); err != nil {
+			b.Fatal(err)
+		}
+	}
 	var started atomic.Int64
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		charges := make([]sluice.Charge, size)
 		for i := range charges {
-			charges[i] = sluice.Charge{Key: "shared", Limit: sluice.Limit{Tokens: 1000, Per: time.Second}, N: 1}
+			charges[i] = charge
+			charges[i].Key = "shared"
 		}
 		dst := make([]sluice.Decision, size)
 		i := int(started.Add(77_777))

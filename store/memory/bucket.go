@@ -26,12 +26,19 @@ const (
 // unlocked returns the word as soon as no call holds its lock. Locks are held
 // for well under a microsecond unless their holder loses its processor.
 func (b *bucket) unlocked() int64 {
+	word := b.word.Load()
+	if word&lockBit != 0 {
+		word = b.awaitUnlock()
+	}
+	return word
+}
+
+func (b *bucket) awaitUnlock() int64 {
 	for {
-		word := b.word.Load()
-		if word&lockBit == 0 {
+		runtime.Gosched()
+		if word := b.word.Load(); word&lockBit == 0 {
 			return word
 		}
-		runtime.Gosched()
 	}
 }
 

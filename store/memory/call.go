@@ -33,8 +33,8 @@ type place struct {
 	charge int // index of the charge
 	kind   sluice.Kind
 	same   int     // index of an earlier place of the same counter, or its own
-	bucket *bucket // nil: a window, or not known yet
-	window *window // nil: a bucket, or not known yet
+	bucket *bucket // nil: a window, not known yet, or found at same
+	window *window // nil: a bucket, not known yet, or found at same
 	state  sluice.State
 	held   bool // the bucket's lock is held
 }
@@ -96,9 +96,6 @@ func (c *call) lock(charges []sluice.Charge) bool {
 	c.lockShards(charges)
 	for i := range c.places {
 		p := &c.places[i]
-		if p.same != i {
-			continue
-		}
 		switch {
 		case p.window != nil:
 			p.state = p.window.state
@@ -168,7 +165,7 @@ func (c *call) end(charges []sluice.Charge) {
 		switch {
 		case p.held:
 			p.bucket.unlock(p.state.Time)
-		case p.window != nil && p.same == i:
+		case p.window != nil:
 			p.window.state = p.state
 			p.window.full = c.full(p)
 		}

@@ -110,7 +110,7 @@ func (s *Store) shard(hash uint64) *shard {
 // [sluice.ErrCost].
 func (s *Store) Take(_ context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
 	if len(charges) == 1 && charges[0].Limit.Algorithm == sluice.TokenBucket && charges[0].N > 0 {
-		return s.takeBucket(dst, charges)
+		return s.takeBucket(dst, &charges[0])
 	}
 	if err := sluice.CheckCharges(charges); err != nil {
 		return dst, err
@@ -122,8 +122,7 @@ func (s *Store) Take(_ context.Context, dst []sluice.Decision, charges []sluice.
 }
 
 // takeBucket decides the common call: one charge on one token bucket.
-func (s *Store) takeBucket(dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
-	c := &charges[0]
+func (s *Store) takeBucket(dst []sluice.Decision, c *sluice.Charge) ([]sluice.Decision, error) {
 	m := s.meters.find(&c.Limit)
 	if m == nil {
 		made, err := c.Limit.Meter()
@@ -138,59 +137,40 @@ func (s *Store) takeBucket(dst []sluice.Decision, charges []sluice.Charge) ([]sl
 		unit = c.Unit
 	}
 	if unit < 1 || unit > c.N || unit > m.Capacity() || c.N > sluice.MaxTokens {
-		return dst, sluice.CheckCharges(charges)
+		return dst, sluice.CheckCharges([]sluice.Charge{*c})
 	}
 	hash := maphash.String(s.seed, c.Key)
 	sh := s.shard(hash)
-	if b := sh.table.Load().find(hash, c.Key); b != nil {
-		if d, ok := s.swap(b, m, c.N, unit); ok {
+	for {
+		if b := sh.table.Load().find(hash, c.Key); b != nil {
+			if word := b.unlocked(); word != dead {
+				// The clock is read after the word, or else others could have
+				// taken tokens at later times than this call's, and the bucket
+				// would seem to be beyond repair.
+				next, d := m.Bucket(word>>1, s.clock(), c.N, unit)
+				if next<<1 == word || b.word.CompareAndSwap(word, next<<1) {
+					return append(dst, d), nil
+				}
+				continue
+			}
+		}
+		if d, ok := s.takeNew(sh, hash, m, c, unit); ok {
 			return append(dst, d), nil
 		}
 	}
-	return append(dst, s.takeLocked(sh, hash, m, c, unit)), nil
 }
 
-// swap takes n tokens of a bucket by compare-and-swap; false if the bucket was
-// removed.
-func (s *Store) swap(b *bucket, m *sluice.Meter, n, unit int64) (sluice.Decision, bool) {
-	word := b.word.Load()
-	if word&lockBit != 0 {
-		word = b.unlocked()
-	}
-	now, fresh := s.clock(), true
-	for word != dead {
-		next, d := m.Bucket(word>>1, now, n, unit)
-		switch {
-		case next<<1 == word:
-			return d, true
-		case d.Granted == 0 && !fresh:
-			// The bucket owes more than its limit allows. That is repaired if
-			// the limit was lowered or the clock set back, but not if others
-			// took tokens since this call read the clock.
-			now, fresh = s.clock(), true
-			continue
-		case b.word.CompareAndSwap(word, next<<1):
-			return d, true
-		}
-		word, fresh = b.unlocked(), false
-	}
-	return sluice.Decision{}, false
-}
-
-// takeLocked takes from a bucket that was not found, which most often means
-// that its key is new.
-func (s *Store) takeLocked(sh *shard, hash uint64, m *sluice.Meter, c *sluice.Charge, unit int64) sluice.Decision {
+// takeNew takes from a bucket that is not there; false if it is.
+func (s *Store) takeNew(sh *shard, hash uint64, m *sluice.Meter, c *sluice.Charge, unit int64) (sluice.Decision, bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if b := sh.table.Load().find(hash, c.Key); b != nil {
-		// Nobody removes it while mu is held.
-		d, _ := s.swap(b, m, c.N, unit)
-		return d
+	if sh.table.Load().find(hash, c.Key) != nil {
+		return sluice.Decision{}, false
 	}
 	now := s.clock()
 	state, d := m.Bucket(0, now, c.N, unit)
 	s.insertBucket(sh, hash, c.Key, state, now)
-	return d
+	return d, true
 }
 
 // Stats says how a store stands.
