@@ -253,7 +253,7 @@ end
 
 local function log_append(c, s, n)
   local dead = log_dead(c, s)
-  local over = math.max(0, s.count - dead + n - c.b)
+  local over = math.max(0, math.min(n, s.count - dead + n - c.b))
   if s.ring > 0 then s.head = (s.head + dead + over) % s.ring end
   s.count = s.count - dead - over
   s.base = s.count > 0 and (s.base + s.stamp - s.newest) % WRAP or s.stamp % WRAP
@@ -340,7 +340,7 @@ local function settle(c, s)
     elseif c.kind == LOG then
       log_append(c, s, n)
     else
-      s.count = math.min(c.b, s.count + n)
+      s.count = math.max(s.count, math.min(c.b, s.count + n))
       window_put(c, s)
     end
     return

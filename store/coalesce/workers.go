@@ -1,0 +1,101 @@
+package coalesce
+
+import (
+	"errors"
+	"sync"
+)
+
+var errCount = errors.New("coalesce: the store did not answer every charge")
+
+// maxIdle bounds the workers that wait for work.
+const maxIdle = 64
+
+// workers are the goroutines that make the calls. One that has ended a call
+// makes the next that is ready in its lane; with none, it waits for a while's
+// work of any lane.
+type workers struct {
+	work chan *batch
+	quit chan struct{}
+	wait sync.WaitGroup
+
+	mu     sync.Mutex
+	idle   int
+	closed bool
+}
+
+func (p *workers) init() {
+	p.work = make(chan *batch)
+	p.quit = make(chan struct{})
+}
+
+// run gives a call to a worker that waits, or to a new one.
+func (p *workers) run(b *batch) {
+	select {
+	case p.work <- b:
+		return
+	default:
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		b.abort(ErrClosed)
+		return
+	}
+	p.wait.Add(1)
+	p.mu.Unlock()
+	go p.worker(b)
+}
+
+func (p *workers) worker(b *batch) {
+	defer p.wait.Done()
+	for b != nil {
+		b.run()
+		next := b.lane.landed(b)
+		b.recycle()
+		if b = next; b == nil {
+			b = p.next()
+		}
+	}
+}
+
+// next waits for a call; nil if the worker is to end.
+func (p *workers) next() *batch {
+	p.mu.Lock()
+	if p.idle >= maxIdle || p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.idle++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.idle--
+		p.mu.Unlock()
+	}()
+	select {
+	case b := <-p.work:
+		return b
+	case <-p.quit:
+		return nil
+	}
+}
+
+func (p *workers) close() {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		close(p.quit)
+	}
+	p.mu.Unlock()
+	p.wait.Wait()
+}
+
+// abort answers everyone with an error, as if the call had been made.
+func (b *batch) abort(err error) {
+	for b != nil {
+		b.fail(err)
+		next := b.lane.landed(b)
+		b.recycle()
+		b = next
+	}
+}
