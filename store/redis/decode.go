@@ -72,10 +72,7 @@ func (r *reply) state(charges []sluice.Charge, q *request, i int) sluice.Decisio
 		ResetAfter: sluice.TicksDuration(m.Reset(&s, r.now)),
 		At:         m.Stamp(&s, r.now),
 	}
-	need := unit(c)
-	if granted == 0 && c.N > 0 {
-		need += before(charges, q, i)
-	}
+	need := unit(c) + before(charges, q, i)
 	d.Allowed = granted > 0 || c.N == 0 || d.Remaining >= need
 	if !d.Allowed || granted > 0 && granted < c.N {
 		d.RetryAfter = sluice.TicksDuration(m.Wait(&s, r.now, need))

@@ -347,7 +347,8 @@ local function settle(c, s)
   end
   n = math.min(-c.n, c.b)
   if c.kind == BUCKET then
-    if s.at ~= 0 and now < c.unit then bucket_put(c, s, bucket_debt(c, s) - n * c.a) end
+    local left = c.unit - now
+    if s.at ~= 0 and left > 0 then bucket_put(c, s, bucket_debt(c, s) - math.min(n * c.a, left)) end
   elseif c.kind == LOG then
     log_give_back(c, s, n, c.unit)
   elseif c.unit == s.start then
@@ -379,8 +380,8 @@ local function reply(c, s, granted)
   if c.kind == BUCKET then
     return pack('<dd', granted, s.at)
   elseif c.kind == LOG then
-    local want = granted > 0 and c.unit or c.before + c.unit
-    return pack('<ddddd', granted, room(c, s), log_wait(c, s, math.min(want, c.b)), log_reset(c, s), s.stamp * s.quantum)
+    local want = math.min(c.before + c.unit, c.b)
+    return pack('<ddddd', granted, room(c, s), log_wait(c, s, want), log_reset(c, s), s.stamp * s.quantum)
   end
   return pack('<dddd', granted, s.start, s.count, s.prev)
 end
