@@ -67,17 +67,17 @@ func show(charges []sluice.Charge) string {
 func sound(c *sluice.Charge, d *sluice.Decision) error {
 	switch {
 	case d.Limit != c.Limit.Capacity():
-		return fmt.Errorf("Limit is %d, want the capacity, %d", d.Limit, c.Limit.Capacity())
+		return fmt.Errorf("its Limit is %d, want the capacity, %d", d.Limit, c.Limit.Capacity())
 	case d.Remaining < 0 || d.Remaining > d.Limit:
-		return fmt.Errorf("Remaining is out of 0 to %d", d.Limit)
+		return fmt.Errorf("its Remaining is out of 0 to %d", d.Limit)
 	case d.RetryAfter < 0 || d.ResetAfter < 0:
 		return errors.New("a time is negative")
 	case d.Granted < 0 || d.Granted > c.N:
-		return fmt.Errorf("Granted is out of 0 to %d", c.N)
+		return fmt.Errorf("its Granted is out of 0 to %d", c.N)
 	case c.N > 0 && !d.Allowed && d.RetryAfter == 0:
-		return errors.New("RetryAfter of a refusal is 0")
+		return errors.New("a refusal has RetryAfter 0")
 	case d.Granted == c.N && d.Allowed && d.RetryAfter != 0:
-		return errors.New("RetryAfter of a whole grant is not 0")
+		return errors.New("a whole grant has RetryAfter")
 	case !d.Allowed && d.Granted != 0:
 		return errors.New("a refusal granted tokens")
 	}
