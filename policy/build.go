@@ -145,7 +145,7 @@ func (b *builder) finish(rules int) (x *index, hidden map[uint32]uint32) {
 // fill sorts the entries into buckets, one to two a bucket, and leaves out
 // those that an equal one stands before.
 func (s *shapeBuilder) fill(live []bool, hidden map[uint32]uint32) {
-	log := bits.Len(uint(len(s.hashes))) - 1
+	log := bits.Len(uint(max(1, len(s.hashes)))) - 1
 	s.shift = uint8(64 - log)
 	next, order := s.sort(1 << log)
 	s.starts = make([]uint32, 1, 1<<log+1)

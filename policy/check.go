@@ -195,7 +195,10 @@ func leastShare(capacity int64) string {
 
 // share writes millionths as a percentage.
 func share(millionths int64) string {
-	s := strings.TrimRight(fmt.Sprintf("%d.%04d", millionths/10_000, max(millionths, -millionths)%10_000), "0")
+	if millionths < 0 {
+		return "-" + share(-millionths)
+	}
+	s := strings.TrimRight(fmt.Sprintf("%d.%04d", millionths/10_000, millionths%10_000), "0")
 	return strings.TrimSuffix(s, ".") + "%"
 }
 

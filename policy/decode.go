@@ -162,11 +162,11 @@ func (d *decoder) cost(n strictyaml.Node) Cost {
 // belong to.
 func tolerance(m strictyaml.Mapping) int64 {
 	n := m.Get("tolerance")
-	v := n.Millionths(0, 0, million)
-	if n.Exists() && v == 0 {
+	v := n.Millionths(-1, 0, million)
+	if v == 0 {
 		n.Problem("want more than 0 and at most 50%%; for an exact limit leave it out")
 	}
-	return v
+	return max(v, 0)
 }
 
 func shards(m strictyaml.Mapping) int {
