@@ -52,7 +52,7 @@ func (r *request) encode(prefix string, charges []sluice.Charge) error {
 		r.meters = append(r.meters, m)
 		r.text = appendKey(r.text, prefix, c)
 		r.ends = append(r.ends, len(r.text))
-		simple = simple && c.Limit.Algorithm == sluice.TokenBucket && (i == 0 || c.Group != charges[i-1].Group)
+		simple = simple && c.Limit.Algorithm == sluice.TokenBucket
 	}
 	if shared := r.cutKeys(); shared || !simple {
 		r.mode = "g"
@@ -127,10 +127,15 @@ func (r *request) find(key string, seen map[string]uint16) (uint16, bool) {
 	return 0, false
 }
 
-// buckets packs charges that are each a group of one token bucket.
+// buckets packs charges on token buckets, no two on one.
 func (r *request) buckets(charges []sluice.Charge) {
 	for i := range charges {
 		c, m := &charges[i], &r.meters[i]
+		ends := byte(0)
+		if i+1 == len(charges) || charges[i+1].Group != c.Group {
+			ends = 1
+		}
+		r.records = append(r.records, ends)
 		r.float(whole(c))
 		r.float(unit(c))
 		r.float(m.Interval())

@@ -182,7 +182,7 @@ func (h *history) charges() []sluice.Charge {
 		if c.N > 0 && h.rand.IntN(3) == 0 {
 			c.Unit = 1 + h.rand.Int64N(c.N)
 		}
-		if h.rand.IntN(2) == 0 || simple {
+		if h.rand.IntN(2) == 0 {
 			group++
 		}
 		charges = append(charges, c)
