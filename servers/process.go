@@ -6,6 +6,7 @@ package servers
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,6 +29,7 @@ type Process struct {
 	name  string
 	args  []string
 	env   []string
+	tls   *tls.Config // nil: none
 	ready func() error
 	run   *run
 }

@@ -3,6 +3,7 @@ package servers
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,6 +25,20 @@ func StartRedis(ctx context.Context, args ...string) (*Redis, error) {
 }
 
 func startRedis(ctx context.Context, env []string, args ...string) (*Redis, error) {
+	r, err := newRedis(env)
+	if err != nil {
+		return nil, err
+	}
+	r.args = append([]string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(r.Port()), "--dir", r.Dir,
+		"--save", "", "--appendonly", "no", "--logfile", "",
+		"--enable-debug-command", "yes",
+	}, args...)
+	return r, r.begin(ctx)
+}
+
+// newRedis returns a server that is not started yet, with a port and a folder.
+func newRedis(env []string) (*Redis, error) {
 	path, err := Find("redis-server", "redis-server")
 	if err != nil {
 		return nil, err
@@ -41,11 +56,6 @@ func startRedis(ctx context.Context, env []string, args ...string) (*Redis, erro
 		Dir:  dir,
 		name: path,
 		env:  env,
-		args: append([]string{
-			"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
-			"--save", "", "--appendonly", "no", "--logfile", "",
-			"--enable-debug-command", "yes",
-		}, args...),
 	}}
 	r.ready = func() error {
 		answer, err := r.Do("PING")
@@ -54,11 +64,16 @@ func startRedis(ctx context.Context, env []string, args ...string) (*Redis, erro
 		}
 		return err
 	}
-	if err := r.start(ctx); err != nil {
-		r.Close()
-		return nil, err
-	}
 	return r, nil
+}
+
+// begin starts a server for the first time, and leaves nothing if that fails.
+func (r *Redis) begin(ctx context.Context) error {
+	err := r.start(ctx)
+	if err != nil {
+		r.Close()
+	}
+	return err
 }
 
 // Port returns the port alone.
@@ -71,7 +86,7 @@ func (p *Process) Port() int {
 // Do sends one command over a connection of its own and returns the answer as
 // text; an error answer begins with "-". It is for setting up, not for load.
 func (p *Process) Do(words ...string) (string, error) {
-	conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+	conn, err := p.dial()
 	if err != nil {
 		return "", err
 	}
@@ -86,6 +101,14 @@ func (p *Process) Do(words ...string) (string, error) {
 		return "", err
 	}
 	return readAnswer(bufio.NewReader(conn))
+}
+
+func (p *Process) dial() (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: time.Second}
+	if p.tls == nil {
+		return dialer.Dial("tcp", p.Addr)
+	}
+	return tls.DialWithDialer(dialer, "tcp", p.Addr, p.tls)
 }
 
 // readAnswer reads one value of the Redis protocol; the parts of an array are

@@ -1,0 +1,51 @@
+package servers_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-limiter/sluice/servers"
+)
+
+func TestSentinelStarts(t *testing.T) {
+	start := time.Now()
+	s, err := servers.StartSentinel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	t.Logf("up after %v", time.Since(start))
+}
+
+func TestClusterStarts(t *testing.T) {
+	start := time.Now()
+	c, err := servers.StartCluster(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	t.Logf("up after %v", time.Since(start))
+	for slot, want := range map[int]*servers.Redis{0: c.Nodes[0], 16383: c.Nodes[2]} {
+		if got, err := c.Owner(slot); err != nil || got != want {
+			t.Errorf("Owner(%d) = %v, %v, want %v", slot, got, err, want.Addr)
+		}
+	}
+	if err := c.Migrate(0, c.Nodes[1]); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Owner(0); err != nil || got != c.Nodes[1] {
+		t.Errorf("Owner(0) after it was moved = %v, %v", got, err)
+	}
+}
+
+func TestSecureStarts(t *testing.T) {
+	s, err := servers.StartRedisTLS(t.Context(), "--user", "app", "on", ">word", "~*", "+@all", "--tls-auth-clients", "yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if answer, err := s.Do("ACL", "LIST"); err != nil || !strings.Contains(answer, "user app on") {
+		t.Errorf("ACL LIST = %q, %v", answer, err)
+	}
+}
