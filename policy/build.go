@@ -142,10 +142,11 @@ func (b *builder) finish(rules int) (x *index, hidden map[uint32]uint32) {
 	return x, hidden
 }
 
-// fill sorts the entries into buckets, one to two a bucket, and leaves out
+// fill sorts the entries into buckets, two to four a bucket, and leaves out
 // those that an equal one stands before.
 func (s *shapeBuilder) fill(live []bool, hidden map[uint32]uint32) {
-	log := bits.Len(uint(max(1, len(s.hashes)))) - 1
+	s.shorten()
+	log := max(1, bits.Len(uint(len(s.hashes)))-1) - 1
 	s.shift = uint8(64 - log)
 	next, order := s.sort(1 << log)
 	s.starts = make([]uint32, 1, 1<<log+1)
@@ -170,6 +171,75 @@ func (s *shapeBuilder) fill(live []bool, hidden map[uint32]uint32) {
 		s.starts = append(s.starts, uint32(len(s.entries)))
 	}
 	s.hashes, s.data = nil, nil
+}
+
+const (
+	manyEntries = 1000 // below, a table fits the processor's cache as it is
+	fewWords    = 16
+)
+
+// shorten replaces the values of exact parts that have only a few by their
+// numbers, if there are many entries.
+func (s *shapeBuilder) shorten() {
+	if len(s.hashes) < manyEntries || slices.ContainsFunc(s.parts, func(p part) bool { return p.kind == globValue }) {
+		return
+	}
+	words := s.words()
+	short := make([]byte, 0, len(s.data))
+	for data := s.data; len(data) > 0; {
+		end := entrySize(data)
+		entry, start := data[:end], len(short)
+		short = append(short, entry[:entryHeader]...)
+		s.eachPart(entry, func(i int, text, raw []byte) {
+			if words[i] == nil {
+				short = append(short, raw...)
+			} else {
+				short = append(short, byte(slices.Index(words[i], string(text))))
+			}
+		})
+		binary.LittleEndian.PutUint16(short[start+2:], uint16(len(short)-start-entryHeader))
+		data = data[end:]
+	}
+	s.data = short
+	for i := range s.parts {
+		s.parts[i].words = words[i]
+	}
+}
+
+// words returns the values of each exact part; nil for one with many.
+func (s *shapeBuilder) words() [][]string {
+	words := make([][]string, len(s.parts))
+	many := make([]bool, len(s.parts))
+	for data := s.data; len(data) > 0; data = data[entrySize(data):] {
+		s.eachPart(data[:entrySize(data)], func(i int, text, _ []byte) {
+			if s.parts[i].kind != exactValue || many[i] || slices.Contains(words[i], string(text)) {
+				return
+			}
+			if many[i] = len(words[i]) == fewWords; many[i] {
+				words[i] = nil
+				return
+			}
+			words[i] = append(words[i], string(text))
+		})
+	}
+	return words
+}
+
+// eachPart calls f for each part of an entry without globs: with the text of an
+// exact one, and with all its bytes.
+func (s *shapeBuilder) eachPart(entry []byte, f func(i int, text, raw []byte)) {
+	rest := entry[entryHeader:]
+	for i := range s.parts {
+		before := rest
+		var text []byte
+		switch s.parts[i].kind {
+		case exactValue:
+			text, rest = cutText(rest)
+		case addressRange:
+			rest = rest[16:]
+		}
+		f(i, text, before[:len(before)-len(rest)])
+	}
 }
 
 // sort returns the offsets of all entries in the order of their buckets and,

@@ -236,7 +236,7 @@ func (d *decoder) rate(m strictyaml.Mapping, words string, ok bool) (limit sluic
 
 // hasOptions says whether words stand behind the rate.
 func hasOptions(text string) bool {
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if _, err := sluice.ParseAlgorithm(word); err == nil || word == "burst" || word == "calendar" {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 	"strings"
 )
 
@@ -49,6 +50,9 @@ type part struct {
 	prefix, suffix int  // globValue: literal bytes
 	bits           int  // addressRange: length of the prefix
 	v6             bool // addressRange
+	// words, if there are any, are all values of an exact part. Entries then
+	// hold their numbers, which keeps the table of many rules small.
+	words []string
 }
 
 // none is the number of no rule.
@@ -110,6 +114,12 @@ func (s *shape) hash(q *reader) (h uint64, ok bool) {
 				return 0, false
 			}
 		case exactValue:
+			if p.words != nil {
+				r := q.read(p.attribute)
+				if r.word = slices.Index(p.words, r.value); r.word < 0 {
+					return 0, false
+				}
+			}
 			h = mix(h, q.hash(p.attribute))
 		case globValue:
 			value := q.value(p.attribute)
@@ -152,6 +162,13 @@ func (s *shape) verify(q *reader, entry []byte) bool {
 		p := &s.parts[i]
 		switch p.kind {
 		case exactValue:
+			if p.words != nil {
+				if int(entry[0]) != q.readings[p.attribute].word {
+					return false
+				}
+				entry = entry[1:]
+				continue
+			}
 			var text []byte
 			text, entry = cutText(entry)
 			if string(text) != q.value(p.attribute) {

@@ -75,8 +75,3 @@ func splitStars(s string) []string {
 	}
 	return append(segments, b.String())
 }
-
-// quotePattern returns the pattern that matches exactly one value.
-func quotePattern(value string) string {
-	return strings.NewReplacer(`*`, `\*`, `\`, `\\`).Replace(value)
-}

@@ -21,6 +21,7 @@ type reading struct {
 	hash   uint64
 	addr   netip.Addr // not valid: the value is no address
 	bits   int        // of the address, less where the value is a prefix
+	word   int        // the value's number among the words of the shape that is tried
 	asked  bool
 	hashed bool
 	parsed bool
