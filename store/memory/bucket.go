@@ -3,7 +3,9 @@ package memory
 import (
 	"math"
 	"runtime"
+	"strings"
 	"sync/atomic"
+	"unsafe"
 )
 
 // A bucket is the counter of one key's token bucket. It is never used again
@@ -15,6 +17,52 @@ type bucket struct {
 	word atomic.Int64
 	hash uint64
 	key  string
+}
+
+// newBucket returns a bucket with a copy of the key. The bytes of a short key
+// stand right behind the bucket, since fetching them from elsewhere in memory
+// would be a good part of a decision's time.
+func newBucket(hash uint64, key string, state int64) *bucket {
+	var b *bucket
+	switch n := len(key); {
+	case n == 0 || n > 64:
+		b = &bucket{key: strings.Clone(key)}
+	case n <= 16:
+		with := new(struct {
+			bucket
+			bytes [16]byte
+		})
+		b = with.hold(with.bytes[:], key)
+	case n <= 32:
+		with := new(struct {
+			bucket
+			bytes [32]byte
+		})
+		b = with.hold(with.bytes[:], key)
+	case n <= 48:
+		with := new(struct {
+			bucket
+			bytes [48]byte
+		})
+		b = with.hold(with.bytes[:], key)
+	default:
+		with := new(struct {
+			bucket
+			bytes [64]byte
+		})
+		b = with.hold(with.bytes[:], key)
+	}
+	b.hash = hash
+	b.word.Store(state << 1)
+	return b
+}
+
+// hold makes the bucket's key a string of the bytes, to which nobody writes
+// afterwards.
+func (b *bucket) hold(bytes []byte, key string) *bucket {
+	copy(bytes, key)
+	b.key = unsafe.String(&bytes[0], len(key))
+	return b
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,13 +232,24 @@ func TestRotatingKeysRefillNothing(t *testing.T) {
 	}
 }
 
-// Keys of one store may differ in nothing but the bytes after 64 KiB.
-func TestLongKeys(t *testing.T) {
+// Short keys are kept in another way than long ones; none is lost or mixed up,
+// also not by a garbage collection.
+func TestKeysOfEveryLength(t *testing.T) {
 	s := memory.New(memory.Options{})
 	long := strings.Repeat("x", 64<<10)
-	take(t, s, long+"a", bucket, 10)
-	if d := take(t, s, long+"b", bucket, 1); d.Remaining != 9 {
-		t.Errorf("got %+v, want Remaining 9", d)
+	lengths := []int{len(long) - 1}
+	for n := range 100 {
+		lengths = append(lengths, n)
+	}
+	for round := range int64(3) {
+		for _, n := range lengths {
+			for _, last := range []string{"a", "b"} {
+				if d := take(t, s, long[:n]+last, bucket, 1); d.Remaining != 9-round {
+					t.Fatalf("key of %d bytes and %q: got %+v, want Remaining %d", n, last, d, 9-round)
+				}
+			}
+		}
+		runtime.GC()
 	}
 }
 

@@ -25,7 +25,7 @@ func (ms *meters) slot(l *sluice.Limit) *atomic.Pointer[metered] {
 // remembered.
 func (ms *meters) find(l *sluice.Limit) *sluice.Meter {
 	e := ms.slot(l).Load()
-	if e == nil || e.limit.Tokens^l.Tokens|int64(e.limit.Per^l.Per)|e.limit.Burst^l.Burst|int64(l.Calendar.Unit) != 0 {
+	if e == nil || e.limit.Tokens^l.Tokens|int64(e.limit.Per^l.Per)|e.limit.Burst^l.Burst|int64(l.Calendar.Unit)|int64(len(l.Calendar.Zone)) != 0 {
 		return nil
 	}
 	return &e.meter

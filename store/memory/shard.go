@@ -39,14 +39,12 @@ const (
 // insertBucket adds a key's bucket. The shard's mu must be held.
 func (s *Store) insertBucket(sh *shard, hash uint64, key string, state, now int64) {
 	s.reserve(sh, now)
-	b := &bucket{hash: hash, key: strings.Clone(key)}
-	b.word.Store(state << 1)
 	t := sh.table.Load()
 	if (sh.buckets+1)*3 > len(t.slots)*2 {
 		t = t.resized(len(t.slots) * 2)
 		sh.table.Store(t)
 	}
-	t.put(b)
+	t.put(newBucket(hash, key, state))
 	sh.buckets++
 }
 
