@@ -13,56 +13,52 @@ import (
 	"github.com/sluice-limiter/sluice/httplimit"
 )
 
-// limited asks the limiter before h.
-func (o *Options) limited(route string, h http.Handler) http.Handler {
-	limit, maxBody := o.Limit, o.MaxBody
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if limit != nil && !limit.AdmitRoute(w, r, route) {
-			return
-		}
-		if maxBody > 0 {
-			if r.ContentLength > maxBody {
-				tooLarge(w, r)
-				return
-			}
-			if r.Body != nil && r.Body != http.NoBody {
-				r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-			}
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// newProxy returns the proxy of one route. The caller's Host goes on to the
-// upstream, as it chose the route. X-Forwarded-For goes on only as far as it
-// can be believed.
-func newProxy(upstream *url.URL, o *Options) http.Handler {
+// forward returns the proxy of one route. The caller's Host and query go on to
+// the upstream as they came. What X-Forwarded fields say goes on only from
+// proxies that are believed.
+func (g *proxy) forward(route string, upstream *url.URL) http.Handler {
 	target := *upstream
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
 	}
-	limit := o.Limit
 	return &httputil.ReverseProxy{
-		Transport:  o.Transport.of(upstream.Scheme),
+		Transport:  g.o.Transport.of(upstream.Scheme),
 		BufferPool: buffers,
 		ErrorLog:   log.New(io.Discard, "", 0), // ErrorHandler tells
 		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.RawQuery = p.In.URL.RawQuery
 			p.SetURL(&target)
 			p.Out.Host = p.In.Host
-			if limit != nil && limit.TrustsPeer(p.In) {
-				p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
-			}
-			p.SetXForwarded()
+			g.setForwarded(p)
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			upstreamFailed(w, r, err, o.Errors)
+			g.failed(w, r, route, err)
 		},
 	}
 }
 
-// upstreamFailed answers for an upstream that did not.
-func upstreamFailed(w http.ResponseWriter, r *http.Request, err error, tell func(*http.Request, error)) {
+// setForwarded says who asks, where and how. Behind a trusted proxy that is
+// what it says, if it does.
+func (g *proxy) setForwarded(p *httputil.ProxyRequest) {
+	trusted := g.o.Limit != nil && g.o.Limit.TrustsPeer(p.In)
+	if trusted {
+		p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
+	}
+	p.SetXForwarded()
+	if !trusted {
+		return
+	}
+	for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values := p.In.Header[name]; len(values) > 0 {
+			p.Out.Header[name] = values
+		}
+	}
+}
+
+// failed answers for an upstream that did not.
+func (g *proxy) failed(w http.ResponseWriter, r *http.Request, route string, err error) {
 	var large *http.MaxBytesError
+	var caller *callerError
 	switch {
 	case errors.As(err, &large):
 		tooLarge(w, r)
@@ -71,32 +67,35 @@ func upstreamFailed(w http.ResponseWriter, r *http.Request, err error, tell func
 		// The caller is gone; nobody reads an answer.
 		w.WriteHeader(http.StatusBadGateway)
 		return
+	case errors.As(err, &caller):
+		httplimit.WriteProblem(w, r, httplimit.Problem{
+			Status: http.StatusBadRequest,
+			Detail: "The request's body could not be read.",
+		})
+		return
 	}
-	if tell != nil {
-		tell(r, err)
+	if g.o.Errors != nil {
+		g.o.Errors(route, err)
 	}
-	p := httplimit.Problem{
-		Status: http.StatusBadGateway,
-		Title:  "Upstream failed",
-		Detail: "The service behind this gateway could not be reached.",
-	}
+	httplimit.WriteProblem(w, r, problemOf(err))
+}
+
+// problemOf returns what a caller is told of an upstream's failure. What the
+// error says is for the operator: it has addresses.
+func problemOf(err error) httplimit.Problem {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		p = httplimit.Problem{
+		return httplimit.Problem{
 			Status: http.StatusGatewayTimeout,
 			Title:  "Upstream too slow",
 			Detail: "The service behind this gateway did not answer in time.",
 		}
 	}
-	httplimit.WriteProblem(w, r, p)
-}
-
-func tooLarge(w http.ResponseWriter, r *http.Request) {
-	httplimit.WriteProblem(w, r, httplimit.Problem{
-		Status: http.StatusRequestEntityTooLarge,
-		Title:  "Request body too large",
-		Detail: "The request's body is larger than this gateway passes on.",
-	})
+	return httplimit.Problem{
+		Status: http.StatusBadGateway,
+		Title:  "Upstream failed",
+		Detail: "The service behind this gateway could not be reached.",
+	}
 }
 
 // buffers lends the memory through which bodies are copied.
@@ -104,6 +103,7 @@ var buffers = &bufferPool{}
 
 type bufferPool struct{ pool sync.Pool }
 
+// Get implements httputil.BufferPool.
 func (b *bufferPool) Get() []byte {
 	if buf, ok := b.pool.Get().(*[]byte); ok {
 		return *buf
@@ -111,4 +111,5 @@ func (b *bufferPool) Get() []byte {
 	return make([]byte, 32<<10)
 }
 
+// Put implements httputil.BufferPool.
 func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }

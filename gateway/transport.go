@@ -50,6 +50,11 @@ func NewTransport(o TransportOptions) *Transport {
 	return &Transport{plain: base, h2c: h2c}
 }
 
+// knownScheme says whether upstreams can have a scheme.
+func knownScheme(scheme string) bool {
+	return scheme == "http" || scheme == "https" || scheme == "h2c"
+}
+
 // of returns the transport for a scheme of an upstream.
 func (t *Transport) of(scheme string) http.RoundTripper {
 	if scheme == "h2c" {

@@ -3,10 +3,10 @@
 package server
 
 import (
-	"fmt"
+	"crypto/tls"
 	"net/netip"
-	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sluice-limiter/sluice/gateway"
@@ -43,6 +43,7 @@ type Config struct {
 	Warnings []string
 
 	// Made of the above; they do not change any more.
+	sources     []source
 	hasher      *httplimit.Hasher
 	identities  []*httplimit.Identity
 	namedValues map[string]map[string]bool // by attribute
@@ -56,6 +57,8 @@ type IdentityConfig struct {
 	// HashKeyFile holds the key with which secrets are hashed; "": one made
 	// of the prefix, so that all instances hash alike.
 	HashKeyFile string
+
+	hashKey []byte
 }
 
 // An AttributeConfig is one identity.
@@ -68,7 +71,8 @@ type AttributeConfig struct {
 	Unknown  httplimit.Unknown
 	Lower    bool // letters of either case are one
 
-	keys *httplimit.Keys
+	source string // where it stands: "file:line"
+	keys   *httplimit.Keys
 }
 
 // A GatewayConfig describes the reverse proxy.
@@ -82,6 +86,8 @@ type GatewayConfig struct {
 	IdleTimeout       time.Duration
 	Transport         gateway.TransportOptions
 	Headers           HeaderConfig
+
+	source string // where it stands: "file:line"
 }
 
 // A HeaderConfig says which fields tell callers how they stand.
@@ -91,8 +97,12 @@ type HeaderConfig struct {
 	Jitter         time.Duration
 }
 
-// A TLSConfig names the files of a certificate; empty: no TLS.
-type TLSConfig struct{ Cert, Key string }
+// A TLSConfig names the files of a certificate; the zero value: no TLS.
+type TLSConfig struct {
+	Cert, Key string
+
+	pair *tls.Certificate
+}
 
 // An AdminConfig describes the listener for operators.
 type AdminConfig struct{ Listen string }
@@ -109,27 +119,55 @@ type DrainConfig struct {
 // Load reads a configuration file. The error has a line for each thing that is
 // wrong: "file:line: field: message".
 func Load(path string) (*Config, error) {
-	data, err := os.ReadFile(path)
+	c, _, err := load(path)
+	return c, err
+}
+
+// load also returns the files that were read, even if they were found wrong.
+func load(path string) (*Config, []source, error) {
+	d := decoder{dir: filepath.Dir(path)}
+	data, err := d.read(path)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, d.sources, err
 	}
-	return parse(path, data)
+	c, err := d.parse(path, data)
+	return c, d.sources, err
 }
 
 // parse reads a configuration that stands in the file path, to whose folder the
 // names of other files are relative.
-func parse(path string, data []byte) (*Config, error) {
+func (d *decoder) parse(path string, data []byte) (*Config, error) {
 	doc, err := strictyaml.Parse(path, data)
 	if err != nil {
 		return nil, err
 	}
-	d := decoder{dir: filepath.Dir(path)}
-	c := d.config(doc.Root())
+	c := d.config(doc)
 	if err := doc.Err(); err != nil {
 		return nil, err
 	}
-	c.Path = path
+	c.Path, c.sources = path, d.sources
 	return c, nil
+}
+
+// Value returns what limits see of an attribute whose value was written by a
+// person: of an address its network, of a secret its hash.
+func (c *Config) Value(attribute, text string) string {
+	if attribute == "ip" {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			return c.Identity.Addresses.Key(addr)
+		}
+		return text
+	}
+	for i, a := range c.Identity.Attributes {
+		if a.Name != attribute {
+			continue
+		}
+		if a.Lower {
+			text = strings.ToLower(text)
+		}
+		return c.identities[i].RuleValue(text)
+	}
+	return text
 }
 
 // loopback says whether only this machine can reach an address.

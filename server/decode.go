@@ -2,26 +2,23 @@ package server
 
 import (
 	"net"
-	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-limiter/sluice/gateway"
-	"github.com/sluice-limiter/sluice/httplimit"
 	"github.com/sluice-limiter/sluice/strictyaml"
 )
 
 // A decoder reads a configuration, recording problems at their places.
 type decoder struct {
-	dir string // to which names of files are relative
+	dir     string // to which names of files are relative
+	sources []source
 }
 
-func (d *decoder) config(n strictyaml.Node) *Config {
-	m := n.Mapping("store", "prefix", "max_keys", "budget", "instances", "limits",
+func (d *decoder) config(doc *strictyaml.Document) *Config {
+	m := doc.Root().Mapping("store", "prefix", "max_keys", "budget", "instances", "limits",
 		"identity", "gateway", "admin", "drain")
 	c := &Config{
 		Store:     d.store(m.Get("store")),
@@ -34,10 +31,17 @@ func (d *decoder) config(n strictyaml.Node) *Config {
 		Admin:     AdminConfig{Listen: d.listen(m.Get("admin").Mapping("listen").Get("listen"))},
 		Drain:     d.drain(m.Get("drain")),
 	}
-	if err := c.identify(); err != nil {
-		m.Get("identity").Problem("%v", err)
+	c.identify()
+	limits := m.Need("limits", "a list of limits")
+	decoded := c.limits(limits)
+	if doc.Err() != nil {
+		return c // nothing is made of what is wrong
 	}
-	c.limits(m.Get("limits"))
+	if err := c.index(decoded); err != nil {
+		// What can be wrong was told where it stands; a set that is refused
+		// without that is a mistake of this program, and no panic.
+		limits.Problem("%v", err)
+	}
 	return c
 }
 
@@ -65,11 +69,14 @@ func (d *decoder) prefix(n strictyaml.Node) string {
 // listen reads an address such as ":8080" or "127.0.0.1:9090".
 func (d *decoder) listen(n strictyaml.Node) string {
 	s := n.Text()
-	if s == "" {
+	if !n.Exists() {
 		return ""
 	}
 	_, port, err := net.SplitHostPort(s)
-	if p, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil && port != "" || port == "" && p == 0 {
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
 		n.Problem("%q: want an address with a port, such as :8080 or 127.0.0.1:9090", s)
 	}
 	return s
@@ -81,83 +88,6 @@ func (d *decoder) drain(n strictyaml.Node) DrainConfig {
 		Delay:   m.Get("delay").Duration(0, 0, time.Hour),
 		Timeout: m.Get("timeout").Duration(30*time.Second, 0, time.Hour),
 	}
-}
-
-// file reads the name of a file that must be there.
-func (d *decoder) file(n strictyaml.Node) string {
-	name := n.Text()
-	if name == "" {
-		return ""
-	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(d.dir, name)
-	}
-	if _, err := os.Stat(name); err != nil {
-		n.Problem("file %s cannot be read: want one that is there, its name relative to this file's folder", n.Text())
-	}
-	return name
-}
-
-func (d *decoder) identity(n strictyaml.Node) IdentityConfig {
-	var c IdentityConfig
-	for _, e := range n.Entries() {
-		switch e.Name {
-		case "ip":
-			c.Addresses = d.addresses(e.Value)
-		case "hash_key_file":
-			c.HashKeyFile = d.file(e.Value)
-		default:
-			c.Attributes = append(c.Attributes, d.attribute(e.Name, e.Value))
-		}
-	}
-	return c
-}
-
-func (d *decoder) addresses(n strictyaml.Node) httplimit.Addresses {
-	m := n.Mapping("trusted_proxies", "ipv6_prefix")
-	a := httplimit.Addresses{IPv6Prefix: int(m.Get("ipv6_prefix").Int(64, 1, 128))}
-	list := m.Get("trusted_proxies")
-	for _, text := range list.Texts() {
-		p, err := netip.ParsePrefix(text)
-		if addr, aerr := netip.ParseAddr(text); err != nil && aerr == nil {
-			p, err = addr.Prefix(addr.BitLen())
-		}
-		if err != nil {
-			list.Problem("%q: want a network such as 10.0.0.0/8, or an address", text)
-			continue
-		}
-		a.TrustedProxies = append(a.TrustedProxies, p.Masked())
-	}
-	return a
-}
-
-func (d *decoder) attribute(name string, n strictyaml.Node) AttributeConfig {
-	m := n.Mapping("header", "required", "secret", "keys", "unknown", "lower")
-	a := AttributeConfig{
-		Name:     name,
-		Header:   m.Need("header", "the header that carries it, such as X-Api-Key").Text(),
-		Required: m.Get("required").Bool(false),
-		Lower:    m.Get("lower").Bool(false),
-		KeysFile: d.file(m.Get("keys")),
-	}
-	if secret := m.Get("secret"); secret.Exists() {
-		a.Secret = httplimit.NotSecret
-		if secret.Bool(true) {
-			a.Secret = httplimit.Secret
-		}
-	}
-	if a.KeysFile != "" {
-		keys, err := loadKeys(a.KeysFile)
-		if err != nil {
-			m.Get("keys").Problem("%v", err)
-		}
-		a.keys = keys
-	}
-	a.Unknown, _ = httplimit.ParseUnknown(m.Get("unknown").OneOf("default", "default", "ip", "401"))
-	if _, err := httplimit.NewIdentity(httplimit.IdentityOptions{Name: a.Name, Header: a.Header}); err != nil && a.Header != "" {
-		n.Problem("%v", err)
-	}
-	return a
 }
 
 func (d *decoder) gateway(n strictyaml.Node) *GatewayConfig {
@@ -178,14 +108,9 @@ func (d *decoder) gateway(n strictyaml.Node) *GatewayConfig {
 			Response: m.Get("upstream_timeout").Duration(60*time.Second, time.Millisecond, 24*time.Hour),
 		},
 		Headers: d.headers(m.Get("headers")),
+		source:  n.Source(),
 	}
-	if tls := m.Get("tls").Mapping("cert", "key"); m.Get("tls").Exists() {
-		g.TLS.Cert = d.file(tls.Need("cert", "a file with the certificate in PEM"))
-		g.TLS.Key = d.file(tls.Need("key", "a file with the certificate's key in PEM"))
-		if _, err := loadCertificate(g.TLS); err != nil && g.TLS.Cert != "" && g.TLS.Key != "" {
-			m.Get("tls").Problem("%v", err)
-		}
-	}
+	g.TLS = d.tls(m.Get("tls"))
 	return g
 }
 
@@ -200,7 +125,8 @@ func (d *decoder) headers(n strictyaml.Node) HeaderConfig {
 
 func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 	var routes []gateway.Route
-	ids := make(map[string]int)
+	var table gateway.Table
+	lines := make(map[string]int)
 	for _, item := range n.Items() {
 		m := item.Mapping("id", "match", "upstream")
 		r := gateway.Route{
@@ -208,49 +134,36 @@ func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 			Match:    m.Need("match", "a pattern such as POST /orders").Text(),
 			Upstream: d.upstream(m.Need("upstream", "a URL such as http://127.0.0.1:9001")),
 		}
-		if line, ok := ids[r.ID]; ok && r.ID != "" {
+		if line, ok := lines[r.ID]; ok && r.ID != "" {
 			m.Get("id").Problem("%q is the id of the route on line %d already", r.ID, line)
+		} else {
+			lines[r.ID] = item.Line()
 		}
-		ids[r.ID] = item.Line()
-		// Each pattern is tried beside those before it: a conflict is told
-		// where the second one stands.
-		next := append(routes[:len(routes):len(routes)], r)
-		if r.Match != "" {
-			if _, err := gateway.Routes(next); err != nil {
-				m.Get("match").Problem("%v", err)
-				continue
+		// A conflict is told where the second pattern stands.
+		if match := m.Get("match"); match.Exists() {
+			if err := table.Add(r.ID, r.Match); err != nil {
+				match.Problem("%v", err)
 			}
 		}
-		routes = next
+		routes = append(routes, r)
 	}
 	return routes
 }
 
 func (d *decoder) upstream(n strictyaml.Node) *url.URL {
-	u, err := url.Parse(n.Text())
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
-		n.Problem("%q: want a URL such as http://127.0.0.1:9001, its scheme http, https or h2c", n.Text())
-		return &url.URL{}
+	text := n.Text()
+	u, err := url.Parse(text)
+	switch {
+	case !n.Exists() || text == "":
+		n.Problem("want a URL such as http://127.0.0.1:9001")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		n.Problem("%q: want a URL such as http://127.0.0.1:9001, its scheme http, https or h2c", text)
+	case u.User != nil:
+		n.Problem("want a URL without a user and a password, which would go to nobody")
+	case u.RawQuery != "" || u.Fragment != "":
+		n.Problem("%q: want a URL that ends with its path", text)
+	default:
+		return u
 	}
-	return u
-}
-
-// loadKeys reads a keys file: the SHA-256 of each key, and whose it is.
-func loadKeys(path string) (*httplimit.Keys, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := strictyaml.Parse(filepath.Base(path), data)
-	if err != nil {
-		return nil, err
-	}
-	hashes := make(map[string]string)
-	for _, e := range doc.Root().Entries() {
-		hashes[e.Name] = e.Value.Text()
-	}
-	if err := doc.Err(); err != nil {
-		return nil, err
-	}
-	return httplimit.ParseKeys(hashes)
+	return &url.URL{}
 }

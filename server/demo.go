@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 )
 
 // demoYAML is the configuration of the demo.
@@ -14,19 +15,25 @@ limits:
 gateway:
   listen: 127.0.0.1:8080
   routes:
-    - {id: hello, match: GET /, upstream: "http://127.0.0.1:1"}
+    - {id: hello, match: /, upstream: "http://upstream.invalid"}
+drain: {timeout: 5s}
 `
 
 // Demo returns the configuration that serves when there is no file: in memory,
-// with an upstream of its own, two requests in ten seconds for each address.
-func Demo() (*Config, error) {
-	c, err := parse("demo.yaml", []byte(demoYAML))
+// with an upstream of its own, two requests in ten seconds for each address. It
+// listens at an address, "" meaning 127.0.0.1:8080.
+func Demo(listen string) (*Config, error) {
+	d := decoder{dir: filepath.Dir("")}
+	c, err := d.parse("demo.yaml", []byte(demoYAML))
 	if err != nil {
 		return nil, err
 	}
 	c.Path = ""
-	c.Gateway.Routes[0].Upstream = nil
-	c.Gateway.Routes[0].Handler = http.HandlerFunc(hello)
+	if listen != "" {
+		c.Gateway.Listen = listen
+	}
+	route := &c.Gateway.Routes[0]
+	route.Upstream, route.Handler = nil, http.HandlerFunc(hello)
 	return c, nil
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-limiter/sluice/strictyaml"
 )
 
-// limits reads the limits and indexes them. Everything else is read before,
+// limits reads the limits, with secrets hidden. Everything else is read before,
 // since it says which attributes there are and which of them are secret.
-func (c *Config) limits(n strictyaml.Node) {
+func (c *Config) limits(n strictyaml.Node) []policy.Limit {
 	limits := policy.DecodeLimits(n, c.attributes()...)
 	for i := range limits {
 		c.hide(limits[i].Match)
@@ -18,16 +18,19 @@ func (c *Config) limits(n strictyaml.Node) {
 			c.hide(limits[i].Overrides[j].Match)
 		}
 	}
+	return limits
+}
+
+// index makes a set of limits that were found right.
+func (c *Config) index(limits []policy.Limit) error {
 	set, err := policy.NewSet(limits)
 	if err != nil {
-		// What is wrong was recorded where it stands; a set that is refused
-		// without a record would be a mistake of this program.
-		n.Problem("%v", err)
-		return
+		return err
 	}
 	c.Set = set
 	c.nameValues()
 	c.warn()
+	return nil
 }
 
 // attributes returns the attributes that the gateway reads, by which mistyped
@@ -43,52 +46,77 @@ func (c *Config) attributes() []string {
 	return names
 }
 
-// hide replaces secrets written in conditions by their hashes, which is what
-// limits see of them. Patterns with a * speak of names or hashes and stay.
+// hide writes values of identities as limits see them: secrets as their hashes,
+// letters in lower case where case does not matter. Patterns with a * speak of
+// names or hashes.
 func (c *Config) hide(match []policy.Condition) {
 	for _, condition := range match {
-		i := c.identity(condition.Attribute)
-		if i == nil {
-			continue
-		}
 		for j, text := range condition.Patterns {
-			if !strings.Contains(text, "*") {
-				condition.Patterns[j] = i.RuleValue(text)
+			if value, ok := literal(text); ok && c.identity(condition.Attribute) != nil {
+				condition.Patterns[j] = escape(c.Value(condition.Attribute, value))
 			}
 		}
 	}
 }
 
+// literal returns the one value that a pattern matches; false if it has a *.
+func literal(pattern string) (value string, ok bool) {
+	if !strings.ContainsAny(pattern, `*\`) {
+		return pattern, true
+	}
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '*':
+			return "", false
+		case c == '\\' && i+1 < len(pattern) && strings.IndexByte(`*\`, pattern[i+1]) >= 0:
+			i++
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String(), true
+}
+
+// escape returns the pattern that matches one value.
+func escape(value string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(value)
+}
+
 // identity returns an identity by its name, nil if there is none.
 func (c *Config) identity(name string) *httplimit.Identity {
-	for _, i := range c.identities {
-		if i.Name() == name {
-			return i
+	for i, a := range c.Identity.Attributes {
+		if a.Name == name {
+			return c.identities[i]
 		}
 	}
 	return nil
 }
 
-// nameValues notes which values of identities the rules name by themselves
+// nameValues notes which values of identities the limits name by themselves
 // rather than by a pattern: these are not unknown.
 func (c *Config) nameValues() {
 	c.namedValues = make(map[string]map[string]bool)
-	add := func(match []policy.Condition) {
-		for _, condition := range match {
-			values := c.namedValues[condition.Attribute]
-			if values == nil {
-				values = make(map[string]bool)
-				c.namedValues[condition.Attribute] = values
-			}
-			for _, text := range condition.Patterns {
-				values[text] = true
-			}
-		}
+	for _, a := range c.Identity.Attributes {
+		c.namedValues[a.Name] = make(map[string]bool)
 	}
 	for _, l := range c.Set.Limits() {
-		add(l.Match)
+		c.name(l.Match)
 		for _, r := range l.Overrides {
-			add(r.Match)
+			c.name(r.Match)
+		}
+	}
+}
+
+func (c *Config) name(match []policy.Condition) {
+	for _, condition := range match {
+		values := c.namedValues[condition.Attribute]
+		if values == nil {
+			continue
+		}
+		for _, text := range condition.Patterns {
+			if value, ok := literal(text); ok {
+				values[value] = true
+			}
 		}
 	}
 }

@@ -3,99 +3,109 @@ package server
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"sync"
 
 	"github.com/sluice-limiter/sluice/rules"
 )
 
 // Reload asks for the configuration to be read again, as SIGHUP does. It
-// returns at once.
-func (s *Server) Reload() {
+// returns at once. It may be called from many goroutines.
+func (s *Server) Reload() { ask(s.reload) }
+
+// ask leaves a note; one that lies there already is enough, since it will be
+// read after what it is about happened.
+func ask(note chan<- struct{}) {
 	select {
-	case s.reload <- struct{}{}:
-	default: // one is asked for already, and will see the file as it is now
+	case note <- struct{}{}:
+	default:
 	}
 }
 
-// follow reads the configuration again whenever a file of it changes or Reload
-// asks, until ctx ends.
+// A follower reads the configuration again when Reload asks or when a file of it
+// changes.
+type follower struct {
+	server  *Server
+	changed chan struct{}
+	sources []source // of the last attempt to read
+	stops   map[string]context.CancelFunc
+	running sync.WaitGroup
+}
+
+// follow keeps the configuration up to date until ctx ends.
 func (s *Server) follow(ctx context.Context) {
-	var watchers sync.WaitGroup
-	defer watchers.Wait()
-	for _, file := range s.config.Load().files() {
-		watchers.Go(func() { _ = rules.Watch(ctx, file, s.Reload) })
+	f := &follower{
+		server:  s,
+		changed: make(chan struct{}, 1),
+		sources: s.started.sources,
+		stops:   make(map[string]context.CancelFunc),
 	}
+	defer f.running.Wait()
+	f.watch(ctx)
+	ask(f.changed) // perhaps between the reading and the watching
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.reload:
-			s.readAgain()
+			f.read(ctx)
+		case <-f.changed:
+			// Files that belong together change together and are told of one
+			// by one; what was read once is not read, and not told of, twice.
+			if changed(f.sources) {
+				f.read(ctx)
+			}
 		}
 	}
 }
 
-// files returns the files that the configuration was read from.
-func (c *Config) files() []string {
-	if c.Path == "" {
-		return nil
+// watch watches the files of the last attempt, and no others.
+func (f *follower) watch(ctx context.Context) {
+	wanted := make(map[string]bool)
+	for _, s := range f.sources {
+		wanted[s.path] = true
+		if f.stops[s.path] != nil {
+			continue
+		}
+		watching, stop := context.WithCancel(ctx)
+		f.stops[s.path] = stop
+		w := rules.NewWatcher(s.path)
+		f.running.Go(func() {
+			// It ends with its context and has nothing else to say.
+			_ = w.Run(watching, func() { ask(f.changed) })
+		})
 	}
-	files := []string{c.Path}
-	for _, a := range c.Identity.Attributes {
-		if a.KeysFile != "" {
-			files = append(files, a.KeysFile)
+	for path, stop := range f.stops {
+		if !wanted[path] {
+			stop()
+			delete(f.stops, path)
 		}
 	}
-	if c.Gateway != nil && c.Gateway.TLS != (TLSConfig{}) {
-		files = append(files, c.Gateway.TLS.Cert)
-	}
-	return files
 }
 
-// readAgain puts the file's present content in force, or keeps what is and
-// says why.
-func (s *Server) readAgain() {
-	old := s.config.Load()
-	if old.Path == "" {
+// read puts the present content of the files in force, or keeps what is and says
+// why.
+func (f *follower) read(ctx context.Context) {
+	s := f.server
+	path := s.started.Path
+	if path == "" {
 		return
 	}
-	c, err := Load(old.Path)
+	c, sources, err := load(path)
+	f.sources = sources
+	f.watch(ctx)
+	var fixed []string
 	if err == nil {
-		if c.Gateway == nil {
-			c.Gateway = old.Gateway
-		}
+		fixed = fix(c, s.started)
 		err = s.put(c)
 	}
 	if err != nil {
 		s.log.Error("configuration not reloaded: the old one stays in force",
-			slog.String("file", old.Path), slog.Any("error", err))
+			slog.String("file", path), slog.Any("error", err))
 		return
 	}
-	attrs := []any{slog.String("file", c.Path), slog.Int("limits", len(c.Set.Limits()))}
-	if fixed := changedFixed(old, c); len(fixed) > 0 {
+	attrs := []any{slog.String("file", path), slog.Int("limits", len(c.Set.Limits()))}
+	if len(fixed) > 0 {
 		attrs = append(attrs, slog.Any("only_after_a_restart", fixed))
 	}
 	s.log.Info("configuration reloaded", attrs...)
-}
-
-// changedFixed names the fields that changed and take effect only when the
-// server is started again.
-func changedFixed(old, c *Config) []string {
-	var names []string
-	differ := func(name string, a, b any) {
-		if !reflect.DeepEqual(a, b) {
-			names = append(names, name)
-		}
-	}
-	differ("store", old.Store, c.Store)
-	differ("prefix", old.Prefix, c.Prefix)
-	differ("max_keys", old.MaxKeys, c.MaxKeys)
-	differ("admin", old.Admin, c.Admin)
-	if old.Gateway != nil && c.Gateway != nil {
-		differ("gateway.listen", old.Gateway.Listen, c.Gateway.Listen)
-		differ("gateway timeouts", old.Gateway.Transport, c.Gateway.Transport)
-		differ("gateway.tls", old.Gateway.TLS == TLSConfig{}, c.Gateway.TLS == TLSConfig{})
-	}
-	return names
 }

@@ -7,30 +7,33 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/gateway"
-	"github.com/sluice-limiter/sluice/policy"
 	"github.com/sluice-limiter/sluice/store/memory"
 )
 
-// A Server runs a configuration. Its life is New, Listen, Serve.
+// A Server runs a configuration. Its life is New, Listen, Serve. Reload and Addr
+// may be called from many goroutines once it listens.
 type Server struct {
 	log       *slog.Logger
-	engine    *policy.Engine
+	started   *Config // what listeners, store and transport are made of
+	store     sluice.Store
 	transport *gateway.Transport
 	health    health
 	reload    chan struct{}
 
-	// config and front are replaced together, by reload alone.
-	config atomic.Pointer[Config]
-	front  atomic.Pointer[http.Handler]
-	cert   certificate
+	now  atomic.Pointer[state]
+	cert certificate
 
 	listeners []listener
-	requests  sync.WaitGroup
+	requests  atomic.Int64 // under way
+	cut       func()       // ends the contexts of all requests
 }
 
 // A listener is an address and what answers there.
@@ -40,12 +43,14 @@ type listener struct {
 	server *http.Server
 }
 
-// New returns a server that has not begun to listen.
+// New returns a server that has not begun to listen. It logs the warnings of
+// the configuration.
 func New(c *Config, log *slog.Logger) (*Server, error) {
 	s := &Server{
-		log:    log,
-		engine: policy.NewEngine(memory.New(memory.Options{MaxKeys: c.MaxKeys}), c.Set),
-		reload: make(chan struct{}, 1),
+		log:     log,
+		started: c,
+		store:   memory.New(memory.Options{MaxKeys: c.MaxKeys}),
+		reload:  make(chan struct{}, 1),
 	}
 	if c.Gateway != nil {
 		s.transport = gateway.NewTransport(c.Gateway.Transport)
@@ -56,32 +61,11 @@ func New(c *Config, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// put puts a configuration in force, whole or not at all.
-func (s *Server) put(c *Config) error {
-	if c.Gateway != nil {
-		h, err := s.handler(c)
-		if err != nil {
-			return err
-		}
-		if c.Gateway.TLS != (TLSConfig{}) {
-			cert, err := loadCertificate(c.Gateway.TLS)
-			if err != nil {
-				return err
-			}
-			s.cert.now.Store(cert)
-		}
-		s.front.Store(&h)
-	}
-	s.engine.Swap(c.Set)
-	s.config.Store(c)
-	return nil
-}
-
-// Listen opens all listeners, or none.
+// Listen opens all listeners, or none; the error names those that failed.
 func (s *Server) Listen() error {
-	c := s.config.Load()
+	c := s.started
 	if c.Gateway == nil && c.Admin.Listen == "" {
-		return errors.New("nothing to serve: the configuration has no gateway and no admin listener")
+		return fmt.Errorf("%s: nothing to serve: want gateway with a listener and routes", c.Path)
 	}
 	var errs []error
 	if c.Gateway != nil {
@@ -90,24 +74,40 @@ func (s *Server) Listen() error {
 	if c.Admin.Listen != "" {
 		errs = append(errs, s.listen("admin", c.Admin.Listen, s.adminServer()))
 	}
-	err := errors.Join(errs...)
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		for _, l := range s.listeners {
 			l.net.Close()
 		}
 		s.listeners = nil
+		return err
 	}
-	return err
+	requests, cut := context.WithCancel(context.Background())
+	s.cut = cut
+	for _, l := range s.listeners {
+		l.server.BaseContext = func(net.Listener) context.Context { return requests }
+	}
+	return nil
 }
 
 func (s *Server) listen(name, addr string, server *http.Server) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s.listen: %w", name, explainListen(err))
 	}
 	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	s.listeners = append(s.listeners, listener{name: name, net: l, server: server})
 	return nil
+}
+
+// explainListen adds what can be done about an address that cannot be had.
+func explainListen(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: another program listens there; stop it or choose another port", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w: ports below 1024 need a privilege; choose a higher one", err)
+	}
+	return err
 }
 
 // Addr returns the address of a listener, "gateway" or "admin"; "" if there is
@@ -142,12 +142,28 @@ func (s *Server) gatewayServer(g *GatewayConfig) *http.Server {
 	return server
 }
 
-// serveFront counts requests under way, also those whose connection was taken
-// over by another protocol, which http.Server does not wait for.
+// serveFront answers by the configuration in force. It counts requests under
+// way, also those whose connection another protocol took over, for which
+// http.Server does not wait.
 func (s *Server) serveFront(w http.ResponseWriter, r *http.Request) {
 	s.requests.Add(1)
-	defer s.requests.Done()
-	(*s.front.Load()).ServeHTTP(w, r)
+	defer s.finish(r)
+	s.now.Load().front.ServeHTTP(w, r)
+}
+
+// finish ends a request. A panic is a mistake of ours, which must be seen; the
+// server's own log of it would be lost among the complaints about callers.
+func (s *Server) finish(r *http.Request) {
+	s.requests.Add(-1)
+	switch problem := recover(); problem {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(problem) // the proxy's way to break an answer off
+	default:
+		s.log.Error("request failed", slog.String("method", r.Method), slog.Any("panic", problem),
+			slog.String("stack", string(debug.Stack())))
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func (s *Server) adminServer() *http.Server {

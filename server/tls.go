@@ -2,17 +2,8 @@ package server
 
 import (
 	"crypto/tls"
-	"fmt"
 	"sync/atomic"
 )
-
-func loadCertificate(c TLSConfig) (*tls.Certificate, error) {
-	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	return &cert, nil
-}
 
 // A certificate is what a listener shows; a renewed one can be put in its place
 // while it listens.

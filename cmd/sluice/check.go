@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,10 @@ func (p *program) check(ctx context.Context, args []string) int {
 		return p.fail(err)
 	}
 	p.warnUnread(c.Set, attributes)
+	p.warnMissing(c, attributes)
+	for name, value := range attributes {
+		attributes[name] = c.Value(name, value)
+	}
 	answer, err := checkRequest(ctx, c.Set, attributes, n)
 	if err != nil {
 		return p.fail(err)
@@ -89,7 +94,7 @@ func parseAttributes(words []string) (map[string]string, int64, error) {
 // otherwise look like a request without it.
 func (p *program) warnUnread(set *policy.Set, attributes map[string]string) {
 	read := set.Attributes()
-	for name := range attributes {
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		if slices.Contains(read, name) {
 			continue
 		}
@@ -98,6 +103,15 @@ func (p *program) warnUnread(set *policy.Set, attributes map[string]string) {
 			hint = ": did you mean " + close + "?"
 		}
 		fmt.Fprintf(p.stderr, "warning: no limit looks at %s%s\n", name, hint)
+	}
+}
+
+// warnMissing tells of identities without which a gateway would not go on.
+func (p *program) warnMissing(c *server.Config, attributes map[string]string) {
+	for _, a := range c.Identity.Attributes {
+		if a.Required && attributes[a.Name] == "" {
+			fmt.Fprintf(p.stderr, "warning: %s is required: a gateway would answer 401 without it\n", a.Name)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	_ "time/tzdata" // calendar zones, also where the system has none
@@ -19,6 +20,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the program at once.
+	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -63,8 +66,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		p.usage(stdout)
-		return exitOK
+		if len(args) == 1 {
+			p.usage(stdout)
+			return exitOK
+		}
+		args = []string{args[1], "-h"}
 	}
 	var names []string
 	for _, c := range commands() {
@@ -92,10 +98,15 @@ func (p *program) usage(w io.Writer) {
 // flags returns the flag set of a command, whose help says what it does.
 func (p *program) flags(name, args, help string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
-	f.SetOutput(p.stderr)
+	f.SetOutput(io.Discard) // errors are told by parse, without all of the help
 	f.Usage = func() {
-		fmt.Fprintf(f.Output(), "Usage: sluice %s %s\n\n%s\n\nFlags:\n", name, args, help)
-		f.PrintDefaults()
+		fmt.Fprintf(f.Output(), "Usage: %s\n\n%s\n", strings.TrimSpace("sluice "+name+" "+args), help)
+		flags := 0
+		f.VisitAll(func(*flag.Flag) { flags++ })
+		if flags > 0 {
+			fmt.Fprint(f.Output(), "\nFlags:\n")
+			f.PrintDefaults()
+		}
 	}
 	return f
 }
@@ -108,17 +119,21 @@ func (p *program) parse(f *flag.FlagSet, args []string) (words []string, code in
 			f.SetOutput(p.stdout) // asked for, so no error
 		}
 	}
+	var literal []string
+	if at := slices.Index(args, "--"); at >= 0 {
+		args, literal = args[:at], args[at+1:]
+	}
 	for {
 		err := f.Parse(args)
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, exitOK, true
 		}
 		if err != nil {
-			return nil, exitUsage, true
+			return nil, p.misuse(f, "%v", err), true
 		}
 		args = f.Args()
 		if len(args) == 0 {
-			return words, exitOK, false
+			return append(words, literal...), exitOK, false
 		}
 		words, args = append(words, args[0]), args[1:]
 	}

@@ -54,6 +54,10 @@ func (p *program) replay(ctx context.Context, args []string) int {
 		return p.misuse(f, "no log is named; - is standard input")
 	case o.config == "" && o.suggest == "":
 		return p.misuse(f, "no configuration: name it with -c, or let -suggest KEY propose limits")
+	case o.plot != "" && o.suggest != "":
+		return p.misuse(f, "-plot shows a replay with -c: it does not go with -suggest")
+	case o.suggest == "" && (o.share != 0 || o.per != time.Minute):
+		return p.misuse(f, "-share and -per are for -suggest")
 	case o.share < 0 || o.share >= 100:
 		return p.misuse(f, "-share %v: want a percentage from 0 to less than 100", o.share)
 	}
@@ -104,11 +108,13 @@ func (o *replayFlags) load() (*policy.Set, replay.Options, error) {
 		options.IPv6Prefix = c.Identity.Addresses.IPv6Prefix
 	}
 	if c.Gateway != nil {
-		find, err := gateway.Routes(c.Gateway.Routes)
-		if err != nil {
-			return nil, options, err
+		var table gateway.Table
+		for _, r := range c.Gateway.Routes {
+			if err := table.Add(r.ID, r.Match); err != nil {
+				return nil, options, err
+			}
 		}
-		options.Route = func(method, path string) string { return find(method, "", path) }
+		options.Route = func(method, path string) string { return table.Find(method, "", path) }
 	}
 	return c.Set, options, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/sluice-limiter/sluice/server"
@@ -20,6 +21,7 @@ Without -c it is a demo: in memory, with an upstream of its own.`
 func (p *program) serve(ctx context.Context, args []string) int {
 	f := p.flags("serve", "[-c FILE]", serveHelp)
 	file := f.String("c", "", "configuration `FILE`; none: the demo")
+	listen := f.String("listen", "", "`ADDRESS` of the demo; \"\": 127.0.0.1:8080")
 	format := f.String("log", "text", "form of the log on standard error: `text or json`")
 	level := f.String("level", "info", "least of the log: `debug, info, warn or error`")
 	words, code, done := p.parse(f, args)
@@ -29,16 +31,16 @@ func (p *program) serve(ctx context.Context, args []string) int {
 	if len(words) > 0 {
 		return p.misuse(f, "unexpected %q: name the file with -c", words[0])
 	}
+	if *file != "" && *listen != "" {
+		return p.misuse(f, "-listen is for the demo: a file says it in gateway.listen")
+	}
 	log, err := newLogger(p.stderr, *format, *level)
 	if err != nil {
 		return p.misuse(f, "%v", err)
 	}
-	c, err := loadOrDemo(*file)
+	c, err := loadOrDemo(*file, *listen)
 	if err != nil {
 		return p.fail(err)
-	}
-	for _, warning := range c.Warnings {
-		log.Warn("configuration", slog.String("warning", warning))
 	}
 	if err := p.runServer(ctx, c, log); err != nil {
 		return p.fail(err)
@@ -46,9 +48,9 @@ func (p *program) serve(ctx context.Context, args []string) int {
 	return exitOK
 }
 
-func loadOrDemo(file string) (*server.Config, error) {
+func loadOrDemo(file, listen string) (*server.Config, error) {
 	if file == "" {
-		return server.Demo()
+		return server.Demo(listen)
 	}
 	return server.Load(file)
 }
@@ -61,20 +63,33 @@ func (p *program) runServer(ctx context.Context, c *server.Config, log *slog.Log
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	stop := context.AfterFunc(ctx, func() { close(hangup) })
-	defer stop()
-	go func() {
-		for range hangup {
-			s.Reload()
-		}
-	}()
+	defer onHangup(s.Reload)()
 	if c.Path == "" {
 		fmt.Fprintf(p.stdout, "A demo in memory: 2 requests in 10 seconds for each address. Try it, three times:\n\n  curl -i http://%s/\n\n", s.Addr("gateway"))
 	}
 	return s.Serve(ctx)
+}
+
+// onHangup calls do at each SIGHUP until stop is called.
+func onHangup(do func()) (stop func()) {
+	hangup, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangup, syscall.SIGHUP)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-hangup:
+				do()
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangup)
+		close(done)
+		waiting.Wait()
+	}
 }
 
 func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {

@@ -9,7 +9,7 @@ import (
 
 const validateHelp = `Reads configuration files and tells all that is wrong with them, a line for each
 mistake: file:line: field: message. It exits with 1 if there is any. What is
-allowed and perhaps not meant is told as a warning.`
+allowed and perhaps not meant is told as a warning on standard error.`
 
 func (p *program) validate(_ context.Context, args []string) int {
 	f := p.flags("validate", "FILE...", validateHelp)
@@ -33,9 +33,13 @@ func (p *program) validate(_ context.Context, args []string) int {
 			continue
 		}
 		for _, warning := range c.Warnings {
-			fmt.Fprintf(p.stdout, "warning: %s\n", warning)
+			fmt.Fprintf(p.stderr, "warning: %s\n", warning)
 		}
-		fmt.Fprintf(p.stdout, "%s: no mistakes, %d limits\n", file, len(c.Set.Limits()))
+		limits := "limits"
+		if len(c.Set.Limits()) == 1 {
+			limits = "limit"
+		}
+		fmt.Fprintf(p.stdout, "%s: no mistakes, %d %s\n", file, len(c.Set.Limits()), limits)
 	}
 	return code
 }

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+)
+
+// limitFields are the fields by which a limiter tells callers how they stand.
+var limitFields = [...]string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+	"Ratelimit-Policy", "Ratelimit",
+}
+
+// A keeper holds the limiter's fields until the answer's header is sent. The
+// proxy would add an upstream's fields of the same names beside them, so that
+// nobody could tell which hold, and lose all of them with an interim answer
+// such as 103 Early Hints.
+type keeper struct {
+	http.ResponseWriter
+	values [len(limitFields)][]string
+}
+
+var keepers = sync.Pool{New: func() any { return new(keeper) }}
+
+// keep takes the limiter's fields out of the header; nil if there are none.
+func keep(w http.ResponseWriter) *keeper {
+	h := w.Header()
+	if len(h) == 0 {
+		return nil
+	}
+	var k *keeper
+	for i, name := range limitFields {
+		values, ok := h[name]
+		if !ok {
+			continue
+		}
+		if k == nil {
+			k = keepers.Get().(*keeper)
+			k.ResponseWriter = w
+		}
+		k.values[i] = values
+		delete(h, name)
+	}
+	return k
+}
+
+// release gives the keeper back; nobody may write to it any more.
+func (k *keeper) release() {
+	*k = keeper{}
+	keepers.Put(k)
+}
+
+// WriteHeader puts the limiter's fields into every answer but interim ones.
+func (k *keeper) WriteHeader(code int) {
+	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
+		h := k.Header()
+		for i, values := range k.values {
+			if values != nil {
+				h[limitFields[i]] = values
+			}
+		}
+	}
+	k.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements io.Writer.
+func (k *keeper) Write(b []byte) (int, error) { return k.ResponseWriter.Write(b) }
+
+// Unwrap lets http.ResponseController flush and hijack the connection.
+func (k *keeper) Unwrap() http.ResponseWriter { return k.ResponseWriter }
