@@ -1,0 +1,112 @@
+package guard
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A fleet is the instances among which limits are divided, and the place of this
+// one. It does not change.
+type fleet struct {
+	live  int64
+	rank  int64
+	known bool // from a heartbeat
+}
+
+// unknownFleet is the fleet before the first heartbeat: the ranks of the others
+// are not known, so this instance's comes from its id alone and may be taken.
+func unknownFleet(id string, instances int) *fleet {
+	return &fleet{live: int64(instances), rank: int64(hash(id) % uint64(instances))}
+}
+
+func knownFleet(id string, live []string) *fleet {
+	rank, ok := slices.BinarySearch(live, id)
+	if !ok {
+		return unknownFleet(id, max(1, len(live)))
+	}
+	return &fleet{live: int64(len(live)), rank: int64(rank), known: true}
+}
+
+// Run sends heartbeats, probes nodes that nobody asks, and settles what was
+// granted locally, until ctx ends; it then says that this instance is gone. All
+// that it starts has ended when it returns. Without it the store works, on the
+// configured number of instances; debts are settled when their keys are next
+// asked for.
+func (s *Store) Run(ctx context.Context) {
+	var parts sync.WaitGroup
+	if s.registrar != nil {
+		parts.Go(func() { s.beat(ctx) })
+	}
+	parts.Go(func() { s.mend(ctx) })
+	parts.Wait()
+}
+
+// beatTimeout bounds one heartbeat.
+const beatTimeout = time.Second
+
+func (s *Store) beat(ctx context.Context) {
+	ticker := time.NewTicker(max(s.o.TTL/3, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		s.register(ctx, s.o.TTL)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			s.register(context.WithoutCancel(ctx), 0)
+			return
+		}
+	}
+}
+
+// register sends one heartbeat. If it fails, the instances last known count on.
+func (s *Store) register(ctx context.Context, ttl time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, min(beatTimeout, s.o.TTL/3))
+	defer cancel()
+	live, err := s.registrar.Register(ctx, s.o.ID, ttl)
+	if err == nil && ttl > 0 {
+		s.fleet.Store(knownFleet(s.o.ID, live))
+	}
+	if s.o.OnBeat != nil && ttl > 0 {
+		s.o.OnBeat(int(s.fleet.Load().live), err)
+	}
+}
+
+func (s *Store) mend(ctx context.Context) {
+	ticker := time.NewTicker(s.o.Probe)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.wake:
+		case <-ctx.Done():
+			return
+		}
+		for _, n := range s.allNodes() {
+			s.probe(ctx, n)
+			if n.pending.Load() > 0 {
+				s.settleAll(ctx, n)
+			}
+		}
+	}
+}
+
+// probe asks a node whose breaker lets a probe through.
+func (s *Store) probe(ctx context.Context, n *node) {
+	if n.state() == Closed {
+		return
+	}
+	p, ok := s.enter(n)
+	if !ok {
+		return
+	}
+	b := s.budgets.start(ctx, s.o.Budget)
+	err := s.peek(b, n)
+	s.budgets.stop(b)
+	if err != nil {
+		s.fail(n, p)
+	} else {
+		s.succeed(n, p)
+	}
+}
