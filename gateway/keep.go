@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"sync"
 )
@@ -52,19 +54,30 @@ func (k *keeper) release() {
 
 // WriteHeader puts the limiter's fields into every answer but interim ones.
 func (k *keeper) WriteHeader(code int) {
-	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
-		h := k.Header()
-		for i, values := range k.values {
-			if values != nil {
-				h[limitFields[i]] = values
-			}
-		}
+	if code >= http.StatusOK {
+		k.restore()
 	}
 	k.ResponseWriter.WriteHeader(code)
+}
+
+// Hijack implements http.Hijacker: the proxy writes the answer to an upgrade
+// itself, from the header as it is then.
+func (k *keeper) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	k.restore()
+	return http.NewResponseController(k.ResponseWriter).Hijack()
+}
+
+func (k *keeper) restore() {
+	h := k.Header()
+	for i, values := range k.values {
+		if values != nil {
+			h[limitFields[i]] = values
+		}
+	}
 }
 
 // Write implements io.Writer.
 func (k *keeper) Write(b []byte) (int, error) { return k.ResponseWriter.Write(b) }
 
-// Unwrap lets http.ResponseController flush and hijack the connection.
+// Unwrap lets http.ResponseController flush.
 func (k *keeper) Unwrap() http.ResponseWriter { return k.ResponseWriter }

@@ -21,6 +21,9 @@ func (g *proxy) forward(route string, upstream *url.URL) http.Handler {
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
 	}
+	if target.Path != "" && target.Path[0] != '/' { // as url.URL.JoinPath leaves it
+		target.Path, target.RawPath = "/"+target.Path, ""
+	}
 	return &httputil.ReverseProxy{
 		Transport:  g.o.Transport.of(upstream.Scheme),
 		BufferPool: buffers,

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -107,6 +108,9 @@ func register(mux *http.ServeMux, to *target) (err error) {
 // checkPattern says what is wrong with a pattern by itself, also where ServeMux
 // takes it and it could never match, and returns it with its host in lower case.
 func checkPattern(pattern string) (string, error) {
+	if pattern == "" {
+		return "", errors.New("the pattern is empty: want one such as POST /orders")
+	}
 	method, rest := cutMethod(pattern)
 	if method != strings.ToUpper(method) {
 		return "", fmt.Errorf("pattern %q: methods are written in capitals: want %s", pattern, strings.ToUpper(method))

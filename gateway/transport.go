@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
@@ -14,6 +15,9 @@ type TransportOptions struct {
 	// Response bounds the time from the request's end to the first byte of
 	// the answer's headers; 0: 60 s.
 	Response time.Duration
+	// TLS says which upstreams with https are believed; nil: those that the
+	// system's authorities vouch for. It is not changed.
+	TLS *tls.Config
 }
 
 // A Transport talks to upstreams over HTTP/1.1, HTTP/2 with TLS and, where a
@@ -33,8 +37,16 @@ func NewTransport(o TransportOptions) *Transport {
 	if o.Response == 0 {
 		o.Response = 60 * time.Second
 	}
-	base := &http.Transport{
+	h2c := o.transport()
+	h2c.Protocols = new(http.Protocols)
+	h2c.Protocols.SetUnencryptedHTTP2(true)
+	return &Transport{plain: o.transport(), h2c: h2c}
+}
+
+func (o *TransportOptions) transport() *http.Transport {
+	return &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: o.Dial, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       o.TLS.Clone(),
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   512,
 		IdleConnTimeout:       90 * time.Second,
@@ -44,10 +56,6 @@ func NewTransport(o TransportOptions) *Transport {
 		// What the upstream compressed stays so; what it did not, too.
 		DisableCompression: true,
 	}
-	h2c := base.Clone()
-	h2c.Protocols = new(http.Protocols)
-	h2c.Protocols.SetUnencryptedHTTP2(true)
-	return &Transport{plain: base, h2c: h2c}
 }
 
 // knownScheme says whether upstreams can have a scheme.
