@@ -3,6 +3,7 @@ package sluice
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,56 +45,68 @@ func (c Calendar) validate() error {
 	if c.Unit != CalendarDay && c.Unit != CalendarMonth {
 		return fmt.Errorf("calendar unit is %v: want day or month", c.Unit)
 	}
-	_, err := c.location()
+	_, err := c.zone()
 	return err
 }
 
-// zones keeps every location loaded: the database on disk is read once a zone.
-var zones sync.Map // string -> *time.Location
-
-func (c Calendar) location() (*time.Location, error) {
-	if c.Zone == "" || c.Zone == "UTC" {
-		return time.UTC, nil
-	}
-	if loc, ok := zones.Load(c.Zone); ok {
-		return loc.(*time.Location), nil
-	}
-	// "Local" would mean another zone on each machine.
-	loc, err := time.LoadLocation(c.Zone)
-	if err != nil || c.Zone == "Local" {
-		return nil, fmt.Errorf("calendar zone %q is unknown: want an IANA name such as Asia/Ho_Chi_Minh or UTC", c.Zone)
-	}
-	zones.Store(c.Zone, loc)
-	return loc, nil
+// A zone is a location with the windows that were last asked for, which are
+// nearly always the ones asked for next.
+type zone struct {
+	location   *time.Location
+	day, month atomic.Pointer[span]
 }
 
-// zone is location for a calendar that Validate has passed; a zone that cannot
-// be loaded counts as UTC.
-func (c Calendar) zone() *time.Location {
-	loc, err := c.location()
-	if err != nil {
-		return time.UTC
+// A span is a window, from start to before end, in ticks.
+type span struct{ start, end int64 }
+
+// zones keeps every zone in use: the database on disk is read once a zone.
+var zones sync.Map // string -> *zone
+
+// zone returns the calendar's zone. One that cannot be loaded is an error, and
+// counts as UTC.
+func (c Calendar) zone() (*zone, error) {
+	if z, ok := zones.Load(c.Zone); ok {
+		return z.(*zone), nil
 	}
-	return loc
+	// "Local" would mean another zone on each machine. The empty name is UTC.
+	loc, err := time.LoadLocation(c.Zone)
+	if err != nil || c.Zone == "Local" {
+		return &zone{location: time.UTC}, fmt.Errorf("calendar zone %q is unknown: want an IANA name such as Asia/Ho_Chi_Minh or UTC", c.Zone)
+	}
+	z, _ := zones.LoadOrStore(c.Zone, &zone{location: loc})
+	return z.(*zone), nil
 }
 
 // Window returns the start and the end of the window that holds a store time.
 // A zone that cannot be loaded, which Validate reports, counts as UTC.
 func (c Calendar) Window(now int64) (start, end int64) {
-	loc := c.zone()
-	year, month, day := TicksTime(now).In(loc).Date()
-	months, days := 0, 1
+	z, _ := c.zone()
+	last := &z.day
 	if c.Unit == CalendarMonth {
-		months, days, day = 1, 0, 1
+		last = &z.month
 	}
-	start = dayStart(year, month, day, loc)
-	end = dayStart(year, month+time.Month(months), day+days, loc)
+	if w := last.Load(); w != nil && w.start <= now && now < w.end {
+		return w.start, w.end
+	}
+	w := c.find(now, z.location)
+	last.Store(&w)
+	return w.start, w.end
+}
+
+// find returns the window that holds a store time.
+func (c Calendar) find(now int64, loc *time.Location) span {
+	year, month, day := TicksTime(now).In(loc).Date()
+	edge := func(n int) int64 { return dayStart(year, month, day+n, loc) }
+	if c.Unit == CalendarMonth {
+		edge = func(n int) int64 { return dayStart(year, month+time.Month(n), 1, loc) }
+	}
 	// Where the clocks are set back over midnight a date is shown twice; the
 	// window that has begun stays begun.
-	for n := 2; end <= now; n++ {
-		start, end = end, dayStart(year, month+time.Month(n*months), day+n*days, loc)
+	n := 1
+	for edge(n) <= now {
+		n++
 	}
-	return start, end
+	return span{edge(n - 1), edge(n)}
 }
 
 // dayStart returns the first instant whose local date is the given one or a
@@ -106,6 +119,11 @@ func dayStart(year int, month time.Month, day int, loc *time.Location) int64 {
 		_, offset := t.Zone()
 		_, end := t.ZoneBounds()
 		first := max(t.Unix(), midnight-int64(offset))
+		// On the last day of a leap year past its table a zone's span may end
+		// before it begins; no clocks are changed there.
+		if !end.IsZero() && !end.After(t) {
+			end = t.Add(time.Hour)
+		}
 		if end.IsZero() || first < end.Unix() {
 			return (first - epochSeconds) * ticksPerSecond
 		}
@@ -116,7 +134,8 @@ func dayStart(year int, month time.Month, day int, loc *time.Location) int64 {
 // Number counts the days or months from the beginning of 1970 to the window that
 // starts at a store time: one more for each window.
 func (c Calendar) Number(start int64) int64 {
-	year, month, day := TicksTime(start).In(c.zone()).Date()
+	z, _ := c.zone()
+	year, month, day := TicksTime(start).In(z.location).Date()
 	if c.Unit == CalendarMonth {
 		return int64(year-1970)*12 + int64(month-1)
 	}

@@ -176,20 +176,23 @@ func (m *Meter) Charge(s *State, now, n int64) {
 
 // GiveBack returns n tokens that the decision from granted, and drops what its
 // window or its entries no longer hold or its bucket has refilled since. A
-// window or log then stands as if they had never been taken. A bucket, which is
-// one integer, cannot tell that other give-backs filled it early; in any window
-// W it admits at most burst + rate x W + what is given back in W.
+// window or log then stands as if they had never been taken. So does a bucket,
+// or with less in it; but as one integer it cannot tell whether other give-backs
+// since the grant let it fill early, and may then hold up to what those gave
+// back too much.
 func (m *Meter) GiveBack(s *State, now, n int64, from Decision) {
 	if n = min(n, m.capacity); n <= 0 {
 		return
 	}
 	switch m.algorithm {
 	case TokenBucket:
-		// Until the debt that the grant left has drained, the bucket was
-		// never full, so that its tokens are still owed one for one. Later
-		// they may be owed by somebody else.
-		if s.Time != 0 && now-from.At < durationTicks(from.ResetAfter) {
-			s.Time = arrival(now, m.debt(s.Time, now)-n*m.interval)
+		// Debt drains in the order of taking, and that of the grant is the
+		// last of what it left. What has drained would have been lost to a
+		// full bucket had the grant never been made, so only the rest is
+		// sure to be owed still.
+		left := from.At + durationTicks(from.ResetAfter) - now
+		if s.Time != 0 && left > 0 {
+			s.Time = arrival(now, m.debt(s.Time, now)-min(n*m.interval, left))
 		}
 	case SlidingLog:
 		m.logGiveBack(s, now, n, from.At)
