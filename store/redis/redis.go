@@ -6,6 +6,7 @@ package redis
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -32,6 +33,10 @@ type Store struct {
 	script *rueidis.Lua
 	prefix string
 	calls  sync.Pool // *request
+
+	link    *link  // of a store that Open made
+	cluster bool   // keys have slots
+	node    string // where they are, as far as is known
 }
 
 // New returns a store over a client, which stays the caller's to close.
@@ -40,10 +45,11 @@ func New(client rueidis.Client, o Options) *Store {
 		o.Prefix = "rl"
 	}
 	return &Store{
-		client: client,
-		script: rueidis.NewLuaScript(takeScript),
-		prefix: o.Prefix,
-		calls:  sync.Pool{New: func() any { return new(request) }},
+		client:  client,
+		script:  rueidis.NewLuaScript(takeScript),
+		prefix:  o.Prefix,
+		calls:   sync.Pool{New: func() any { return new(request) }},
+		cluster: client.Mode() == rueidis.ClientModeCluster,
 	}
 }
 
@@ -55,6 +61,9 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 		return dst, nil
 	}
 	if err := sluice.CheckCharges(charges); err != nil {
+		return dst, err
+	}
+	if err := s.oneSlot(charges); err != nil {
 		return dst, err
 	}
 	q := s.calls.Get().(*request)
@@ -85,8 +94,14 @@ func (s *Store) run(ctx context.Context, q *request) (reply, error) {
 
 func (s *Store) exec(ctx context.Context, q *request) (reply, error) {
 	text, err := s.script.Exec(ctx, s.client, q.keys, q.args).ToString()
-	if err != nil {
-		return reply{}, fmt.Errorf("redis: %w", err)
+	if err != nil && s.link != nil && s.link.refreshed(ctx, err) {
+		text, err = s.script.Exec(ctx, s.client, q.keys, q.args).ToString()
 	}
-	return newReply(text), nil
+	switch {
+	case err == nil:
+		return newReply(text), nil
+	case errors.Is(err, ErrAway):
+		return reply{}, err
+	}
+	return reply{}, fmt.Errorf("redis: %w", err)
 }

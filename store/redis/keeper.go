@@ -1,0 +1,208 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// lookEvery is how often the keeper asks every server for a sign of life.
+	lookEvery = 500 * time.Millisecond
+	// The waits between two attempts double from the first to the last.
+	firstWait = 10 * time.Millisecond
+	lastWait  = 250 * time.Millisecond
+	// renewEvery bounds how often the client is made anew.
+	renewEvery = time.Second
+	// lingers is how long a replaced client may finish its calls.
+	lingers = time.Second
+)
+
+// A keeper opens a link's connections, watches them and opens them again. It is
+// one goroutine.
+type keeper struct {
+	*link
+	renewed time.Time
+	known   map[string]bool // nodes that Connected was told of
+	told    string          // what Lost was told of no connection at all
+}
+
+func (l *link) start() {
+	k := &keeper{link: l, known: make(map[string]bool)}
+	first := make(chan struct{})
+	l.looked.Store(&first)
+	l.wait.Go(k.run)
+}
+
+func (k *keeper) run() {
+	wait := firstWait
+	for k.ctx.Err() == nil {
+		whole := k.tend()
+		next := make(chan struct{})
+		close(*k.looked.Swap(&next))
+		pause := lookEvery
+		if whole {
+			wait = firstWait
+		} else {
+			pause = wait/2 + rand.N(wait)
+			wait = min(2*wait, lastWait)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-k.ctx.Done():
+		case <-timer.C:
+		case <-k.wake:
+			// Those who fail together are past the door by then.
+			timer.Reset(time.Millisecond)
+			<-timer.C
+		}
+		timer.Stop()
+	}
+}
+
+// tend makes what is missing, and says whether everything stands.
+func (k *keeper) tend() bool {
+	s := k.session.Load()
+	if s == nil || k.stale.Load() && time.Since(k.renewed) >= renewEvery {
+		k.renewed = time.Now()
+		next, err := k.connect()
+		if err != nil {
+			if s == nil {
+				k.lost.Store(&err)
+				k.tellLost(err)
+			}
+			return false
+		}
+		k.stale.Store(false)
+		k.replace(next)
+		s = next
+	}
+	whole := k.check(s)
+	k.tell(s)
+	return whole && !k.stale.Load()
+}
+
+// connect makes a client that has connected.
+func (k *keeper) connect() (*session, error) {
+	client, err := rueidis.NewClient(k.option())
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, err
+	}
+	s := &session{client: client}
+	s.topology.Store(k.firstTopology())
+	k.check(s)
+	return s, nil
+}
+
+// replace puts a session in place, and ends the one before when its calls are
+// through.
+func (k *keeper) replace(next *session) {
+	old := k.session.Swap(next)
+	if old == nil {
+		return
+	}
+	k.wait.Go(func() {
+		timer := time.NewTimer(lingers)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-k.ctx.Done():
+		}
+		old.client.Close()
+	})
+}
+
+// check asks all servers for a sign of life, and says whether all that decide
+// gave one.
+func (k *keeper) check(s *session) bool {
+	clients := s.client.Nodes()
+	answers := make(map[string]error, len(clients))
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for addr, client := range clients {
+		wait.Go(func() {
+			err := k.alive(client)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[addr] = err
+		})
+	}
+	wait.Wait()
+	if k.target.mode == rueidis.ClientModeCluster {
+		return k.checkCluster(s, clients, answers)
+	}
+	for _, err := range answers {
+		k.mark(s.topology.Load().only, err)
+		return err == nil
+	}
+	return false
+}
+
+// mark notes whether a node is there.
+func (k *keeper) mark(n *node, err error) {
+	if err == nil {
+		n.err.Store(nil)
+		return
+	}
+	n.err.Store(&err)
+	if errors.Is(err, errReplica) {
+		k.stale.Store(true)
+	}
+}
+
+// alive asks one server for a sign of life, and whether it is one that decides.
+func (k *keeper) alive(client rueidis.Client) error {
+	ctx, cancel := context.WithTimeout(k.ctx, max(k.o.Timeout, time.Second))
+	defer cancel()
+	if k.target.mode != rueidis.ClientModeCluster {
+		role, err := client.Do(ctx, client.B().Role().Build()).ToArray()
+		if err == nil && len(role) > 0 {
+			if name, _ := role[0].ToString(); name == "slave" {
+				return errReplica
+			}
+			return nil
+		}
+		if _, ok := rueidis.IsRedisErr(err); !ok {
+			return err
+		}
+		// The user may not ask for the role.
+	}
+	return client.Do(ctx, client.B().Ping().Build()).Error()
+}
+
+// tell reports which servers have come or gone.
+func (k *keeper) tell(s *session) {
+	for _, n := range s.topology.Load().owners() {
+		err := n.err.Load()
+		switch known := k.known[n.name]; {
+		case err == nil && !known:
+			k.known[n.name] = true
+			k.told = ""
+			if k.o.Connected != nil {
+				k.o.Connected(k.probe(s, n))
+			}
+		case err != nil && known:
+			delete(k.known, n.name)
+			if k.o.Lost != nil {
+				k.o.Lost(n.name, *err)
+			}
+		}
+	}
+}
+
+// tellLost reports why there is no connection at all, each reason once.
+func (k *keeper) tellLost(err error) {
+	if text := err.Error(); text != k.told {
+		k.told = text
+		if k.o.Lost != nil {
+			k.o.Lost(k.target.name(), err)
+		}
+	}
+}
