@@ -159,7 +159,7 @@ func (s *Store) ask(b *budget, n *node, p permit, dst []sluice.Decision, charges
 		}
 	}
 	if n.pending.Load() > 0 {
-		if err := s.settleBefore(b, n, p, charges); err != nil {
+		if err := s.settleBefore(b, n, charges); err != nil {
 			return dst, err
 		}
 	}

@@ -32,6 +32,7 @@ func (s *scripted) Take(ctx context.Context, dst []sluice.Decision, charges []sl
 }
 
 func (s *scripted) Settle(ctx context.Context, settlements []sluice.Settlement) error {
+	s.calls.Add(1)
 	if s.take != nil {
 		if err := s.take(s, ctx); err != nil {
 			return err

@@ -26,9 +26,8 @@ func (s *Store) remember(n *node, c *sluice.Charge, granted int64) {
 }
 
 // settleBefore charges what is owed on a call's own keys before the store
-// decides on them, or waits until somebody else has. On a probe it first asks
-// whether the store answers at all, since a settlement is sent once.
-func (s *Store) settleBefore(b *budget, n *node, p permit, charges []sluice.Charge) error {
+// decides on them, or waits until somebody else has.
+func (s *Store) settleBefore(b *budget, n *node, charges []sluice.Charge) error {
 	var mine []claimed
 	var others []<-chan struct{}
 	for i := range charges {
@@ -44,7 +43,7 @@ func (s *Store) settleBefore(b *budget, n *node, p permit, charges []sluice.Char
 		}
 	}
 	if len(mine) > 0 {
-		if err := s.settleClaimed(b, n, p, mine); err != nil {
+		if err := s.settleClaimed(b, n, mine); err != nil {
 			return err
 		}
 	}
@@ -60,9 +59,11 @@ func (s *Store) settleBefore(b *budget, n *node, p permit, charges []sluice.Char
 	return nil
 }
 
-// settleClaimed settles claimed debts in one call and releases them.
-func (s *Store) settleClaimed(ctx context.Context, n *node, p permit, some []claimed) error {
-	if p.probe {
+// settleClaimed settles claimed debts in one call and releases them. If the last
+// call failed it first asks whether the store answers at all, since a settlement
+// is sent once.
+func (s *Store) settleClaimed(ctx context.Context, n *node, some []claimed) error {
+	if n.trouble.Load() != 0 {
 		if err := s.peek(ctx, n); err != nil {
 			for _, c := range some {
 				s.ledger.add(n, c.debt.charge(), c.amount)
@@ -141,7 +142,7 @@ func (s *Store) settleBatch(ctx context.Context, n *node, batch []claimed) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	p := permit{began: time.Now()}
-	if err := s.settleClaimed(ctx, n, p, batch); err != nil && !errors.Is(err, context.Canceled) {
+	if err := s.settleClaimed(ctx, n, batch); err != nil && !errors.Is(err, context.Canceled) {
 		s.fail(n, p)
 	}
 }
