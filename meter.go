@@ -117,7 +117,8 @@ func (m *Meter) Wait(s *State, now, n int64) int64 {
 }
 
 // Reset returns the ticks until the key is as if never used, when it can be
-// forgotten; at most twice the period, or the time to fill.
+// forgotten: at most the time to fill a bucket, a period for fixed windows and
+// logs, two for sliding windows, and a period more while the clock is set back.
 func (m *Meter) Reset(s *State, now int64) int64 {
 	switch m.algorithm {
 	case TokenBucket:

@@ -26,8 +26,8 @@ func (m *Meter) bounds(now int64) (start, end int64) {
 // window reads a state. Three windows matter: the one of now; the one before,
 // whose count becomes prev; and, when the clock was set back, the one after,
 // in which stored time stands until the clock is there again. A state from
-// further ahead is taken for one of now, so that no key is blocked longer than
-// two windows.
+// further ahead is taken for one of now, so that stored time stands still for at
+// most a window.
 func (m *Meter) window(s *State, now int64) view {
 	start, end := m.bounds(now)
 	v := view{start: start, end: end}
