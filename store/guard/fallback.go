@@ -178,10 +178,14 @@ func (s *Store) write(out []sluice.Decision, group []sluice.Charge, units int64,
 		case c.N == 0:
 		case units == 0:
 			if d.Allowed && d.Remaining < unit(c) {
-				refuse(d, c, alone(&sc.local[k].Limit, local, unit(c)))
+				wait := alone(&sc.local[k].Limit, local, unit(c))
+				refuse(d, c, wait+at.turnAfter(c, wait))
 			}
 		default:
 			d.Allowed, d.Granted, d.RetryAfter = local.Allowed, local.Granted, local.RetryAfter
+			if d.RetryAfter > 0 {
+				d.RetryAfter += at.turnAfter(c, d.RetryAfter)
+			}
 			granted = d.Granted / unit(c)
 			if d.Granted > 0 {
 				s.remember(at.node, c, d.Granted)
@@ -192,6 +196,11 @@ func (s *Store) write(out []sluice.Decision, group []sluice.Charge, units int64,
 		}
 	}
 	return granted
+}
+
+// turnAfter returns how long after a wait this instance has its next turn.
+func (at *moment) turnAfter(c *sluice.Charge, wait time.Duration) time.Duration {
+	return at.fleet.share(&c.Limit, hash(c.Key), at.now-sluice.DurationTicks(-wait), at.since).wait
 }
 
 // alone returns how long a charge would wait by itself after a peek. It is exact
