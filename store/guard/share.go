@@ -72,7 +72,9 @@ func (f *fleet) windowShare(l *sluice.Limit, key uint64, now int64) share {
 	}
 	// Turns count up to live and begin anew with 0, whose window has a token.
 	for range f.live - turn - 1 {
-		_, end = m.Bounds(end)
+		if _, end = m.Bounds(end); end-now > sluice.DurationTicks(farOff) {
+			return share{wait: farOff}
+		}
 	}
 	return share{wait: sluice.TicksDuration(end - now)}
 }
@@ -119,9 +121,13 @@ func (f *fleet) slotShare(l *sluice.Limit, key uint64, now, since int64) share {
 		return sh
 	}
 	next := (index + f.live - turn) * slot
-	sh.wait = time.Duration(next-micros) * time.Microsecond
+	sh.wait = time.Duration(min(next-micros, farOff.Microseconds())) * time.Microsecond
 	return sh
 }
+
+// farOff bounds the wait for a turn, which for hundreds of instances and a limit
+// a year could be more than a duration holds.
+const farOff = 100 * 365 * 24 * time.Hour
 
 // slotLimit is one token a slot on the limit's own kind of state. It is free
 // again before the instance's next turn.
