@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/netip"
 	"strings"
 
@@ -79,17 +80,19 @@ func (d *decoder) keys(n strictyaml.Node) (string, *httplimit.Keys) {
 	}
 	doc, err := strictyaml.Parse(path, data)
 	if err != nil {
-		n.Problem("%v", err)
+		var problem strictyaml.Problem
+		errors.As(err, &problem)
+		n.Problem("%s:%d: want a line for each key, the SHA-256 of the key and the name of who has it: %q", path, problem.Line, "6b51...: shop-a")
 		return path, nil
 	}
 	hashes := make(map[string]string)
 	for _, e := range doc.Root().Entries() {
 		hashes[e.Name] = e.Value.Text()
 	}
-	// Problems name their own file and line; they are told here too, so that
-	// all are told at once.
+	// Only the line is told of what is wrong: a field that is no hash may be
+	// the key itself.
 	for _, problem := range doc.Problems() {
-		n.Problem("%v", problem)
+		n.Problem("%s:%d: %s", path, problem.Line, problem.Message)
 	}
 	keys, err := httplimit.ParseKeys(hashes)
 	if err != nil {
