@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,8 +18,10 @@ type scripted struct {
 	sluice.Store
 	take  func(s *scripted, ctx context.Context) error // nil, or answering nil: the store in it answers
 	calls atomic.Int64
-	sent  [][]sluice.Settlement
 	live  func() ([]string, error)
+
+	mu   sync.Mutex
+	sent [][]sluice.Settlement
 }
 
 func (s *scripted) Take(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
@@ -38,7 +41,9 @@ func (s *scripted) Settle(ctx context.Context, settlements []sluice.Settlement) 
 			return err
 		}
 	}
+	s.mu.Lock()
 	s.sent = append(s.sent, settlements)
+	s.mu.Unlock()
 	return s.Store.(sluice.Settler).Settle(ctx, settlements)
 }
 

@@ -264,4 +264,3 @@ func BenchmarkShare(b *testing.B) {
 		f.share(&limit, 12345, now, now)
 	}
 }
-
