@@ -155,7 +155,8 @@ func (s Source) String() string {
 // Take decides the charges in order, group by group, in one atomic step and
 // appends one Decision for each to dst. A refusal is a Decision; an error means
 // that the store could not answer, and then dst is returned as it was. Refused
-// groups and peeks consume nothing. A Store may be used from many goroutines.
+// groups and peeks consume nothing. A Store keeps neither dst nor charges once it
+// has returned. It may be used from many goroutines.
 type Store interface {
 	Take(ctx context.Context, dst []Decision, charges []Charge) ([]Decision, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -28,13 +29,25 @@ func (l *Limiter) Limit() Limit { return l.limit }
 // Take asks for n tokens of the key, all or none. An n of 0 peeks; one above
 // the limit's capacity is an error that wraps [ErrCost].
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (Decision, error) {
-	var buf [1]Decision
-	decisions, err := l.store.Take(ctx, buf[:0], []Charge{{Key: key, Limit: l.limit, N: n}})
+	q := questions.Get().(*question)
+	defer questions.Put(q)
+	q.charge[0] = Charge{Key: key, Limit: l.limit, N: n}
+	decisions, err := l.store.Take(ctx, q.decision[:0], q.charge[:])
+	q.charge[0].Key = ""
 	if err != nil {
 		return Decision{}, err
 	}
 	return decisions[0], nil
 }
+
+// A question is what a call of one charge needs. Stores keep nothing of it, so
+// it is used again rather than allocated.
+type question struct {
+	charge   [1]Charge
+	decision [1]Decision
+}
+
+var questions = sync.Pool{New: func() any { return new(question) }}
 
 // Peek tells how the key stands and changes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
