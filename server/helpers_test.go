@@ -244,3 +244,7 @@ func pair(t testing.TB, name string) (cert, key string) {
 	}
 	return block("CERTIFICATE", der), block("PRIVATE KEY", keyDER)
 }
+
+// wideYAML is a limit that no test meets.
+const wideYAML = `limits: [{name: a, key: [], limit: 1000/s}]
+`
