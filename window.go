@@ -148,6 +148,9 @@ func (m *Meter) windowCharge(s *State, now, n int64) {
 // windowRepair moves a state from further ahead than the next window into the
 // window of now.
 func (m *Meter) windowRepair(s *State, now int64) {
+	if s.Count == 0 && s.Prev == 0 {
+		return // nothing to move
+	}
 	if v := m.window(s, now); s.Time > v.start {
 		s.put(v)
 	}
