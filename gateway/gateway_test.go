@@ -215,6 +215,21 @@ func TestLimitFieldsStand(t *testing.T) {
 	}
 }
 
+// However a handler answers, the limiter's fields are in it.
+func TestLimitFieldsOfHandlers(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"nothing written": func(http.ResponseWriter, *http.Request) {},
+		"body only":       func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") },
+		"status":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+		"flush first":     func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
+	} {
+		s := serve(t, Options{Limit: limiter(t, "5/h", false, "ip")}, Route{ID: "a", Match: "/", Handler: h})
+		if res, _ := get(t, s.URL); res.Header.Get("X-RateLimit-Remaining") != "4" || res.Header.Get("RateLimit") == "" {
+			t.Errorf("%s: header %v", name, res.Header)
+		}
+	}
+}
+
 func TestConcurrentRequestsKeepTheirFields(t *testing.T) {
 	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	h := build(t, Options{Limit: limiter(t, "1000/h", false, "path"), MaxBody: 100}, everything(u))

@@ -20,6 +20,7 @@ var limitFields = [...]string{
 type keeper struct {
 	http.ResponseWriter
 	values [len(limitFields)][]string
+	wrote  bool // the header is sent, or another's to send
 }
 
 var keepers = sync.Pool{New: func() any { return new(keeper) }}
@@ -46,15 +47,19 @@ func keep(w http.ResponseWriter) *keeper {
 	return k
 }
 
-// release gives the keeper back; nobody may write to it any more.
+// release gives the keeper back; nobody may write to it any more. The header of
+// an answer without a body may still be to be sent.
 func (k *keeper) release() {
+	if !k.wrote {
+		k.restore()
+	}
 	*k = keeper{}
 	keepers.Put(k)
 }
 
 // WriteHeader puts the limiter's fields into every answer but interim ones.
 func (k *keeper) WriteHeader(code int) {
-	if code >= http.StatusOK {
+	if code >= http.StatusOK && !k.wrote {
 		k.restore()
 	}
 	k.ResponseWriter.WriteHeader(code)
@@ -68,6 +73,7 @@ func (k *keeper) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 func (k *keeper) restore() {
+	k.wrote = true
 	h := k.Header()
 	for i, values := range k.values {
 		if values != nil {
@@ -77,7 +83,20 @@ func (k *keeper) restore() {
 }
 
 // Write implements io.Writer.
-func (k *keeper) Write(b []byte) (int, error) { return k.ResponseWriter.Write(b) }
+func (k *keeper) Write(b []byte) (int, error) {
+	if !k.wrote {
+		k.WriteHeader(http.StatusOK)
+	}
+	return k.ResponseWriter.Write(b)
+}
 
-// Unwrap lets http.ResponseController flush.
+// FlushError implements what http.ResponseController flushes by.
+func (k *keeper) FlushError() error {
+	if !k.wrote {
+		k.WriteHeader(http.StatusOK)
+	}
+	return http.NewResponseController(k.ResponseWriter).Flush()
+}
+
+// Unwrap lets http.ResponseController set deadlines.
 func (k *keeper) Unwrap() http.ResponseWriter { return k.ResponseWriter }

@@ -333,7 +333,10 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serveConfig(t, c)
-	wantStatuses(t, "three times", s.statuses(3, "/"), 200, 200, 429)
+	if got := s.get("/").Header.Get("X-RateLimit-Remaining"); got != "1" {
+		t.Errorf("X-RateLimit-Remaining = %q, want 1", got)
+	}
+	wantStatuses(t, "twice more", s.statuses(2, "/"), 200, 429)
 	s.Reload() // there is nothing to read
 	if err := s.stop(); err != nil {
 		t.Error(err)

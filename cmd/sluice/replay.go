@@ -43,8 +43,8 @@ func (p *program) replay(ctx context.Context, args []string) int {
 	f.DurationVar(&o.per, "per", time.Minute, "with -suggest: the period of the limits")
 	f.Float64Var(&o.share, "share", 0, "with -suggest: the `percent` of keys that may ever be refused; 0: several are shown")
 	f.DurationVar(&o.window, "window", 2*time.Minute, "how far lines may be out of order")
-	f.IntVar(&o.top, "top", 10, "keys listed for each limit")
-	f.IntVar(&o.ipv6, "ipv6-prefix", 0, "bits of an IPv6 address that tell clients apart; 0: as in FILE, else 64")
+	f.IntVar(&o.top, "top", 10, "list this many keys, `N`, for each limit for each limit")
+	f.IntVar(&o.ipv6, "ipv6-prefix", 0, "`BITS` of an IPv6 address that tell clients apart; 0: as in FILE, else 64")
 	f.Var(&o.fields, "field", "`name=attribute` for a field of JSON lines; may be repeated")
 	logs, code, done := p.parse(f, args)
 	switch {
@@ -79,7 +79,7 @@ func (p *program) replayLogs(ctx context.Context, o *replayFlags, logs []string)
 		var suggestion *replay.Suggestion
 		suggestion, err = replay.Suggest(ctx, strings.Split(o.suggest, ","), inputs, o.suggestOptions(options))
 		clear()
-		return p.finish(err, o, suggestion, suggestion.WriteTable)
+		return p.finish(err, suggestion.Requests+suggestion.BadLines > 0, o, suggestion, suggestion.WriteTable)
 	}
 	var result *replay.Result
 	result, err = replay.Run(ctx, set, inputs, options)
@@ -87,7 +87,7 @@ func (p *program) replayLogs(ctx context.Context, o *replayFlags, logs []string)
 	if o.plot != "" && err == nil {
 		err = writePlot(o.plot, result)
 	}
-	return p.finish(err, o, result, result.WriteTable)
+	return p.finish(err, result.Requests+result.BadLines > 0, o, result, result.WriteTable)
 }
 
 // load reads the configuration, for the limits and for what it says of routes
@@ -169,8 +169,11 @@ func writePlot(name string, r *replay.Result) error {
 	return errors.Join(r.WritePlot(f), f.Close())
 }
 
-// finish prints what was found also if the reading ended early.
-func (p *program) finish(err error, o *replayFlags, result any, table func(io.Writer) error) int {
+// finish prints what was found, also if the reading ended early.
+func (p *program) finish(err error, found bool, o *replayFlags, result any, table func(io.Writer) error) int {
+	if err != nil && !found {
+		return p.fail(err)
+	}
 	var printed error
 	if o.json {
 		printed = json.NewEncoder(p.stdout).Encode(result)

@@ -22,8 +22,8 @@ func (p *program) serve(ctx context.Context, args []string) int {
 	f := p.flags("serve", "[-c FILE]", serveHelp)
 	file := f.String("c", "", "configuration `FILE`; none: the demo")
 	listen := f.String("listen", "", "`ADDRESS` of the demo; \"\": 127.0.0.1:8080")
-	format := f.String("log", "text", "form of the log on standard error: `text or json`")
-	level := f.String("level", "info", "least of the log: `debug, info, warn or error`")
+	format := f.String("log", "text", "`FORM` of the log on standard error: text or json")
+	level := f.String("level", "info", "least `LEVEL` that is logged: debug, info, warn or error")
 	words, code, done := p.parse(f, args)
 	if done {
 		return code
