@@ -51,6 +51,10 @@ var floors = map[string]room{
 	"policy": {floor: 2, ours: []string{".", "strictyaml"}},
 	"rules":  {floor: 2, ours: []string{"policy"}, modules: []string{"github.com/fsnotify/fsnotify"}},
 	"shed":   {floor: 2},
+	"metrics": {
+		floor: 2, ours: []string{".", "policy"},
+		modules: []string{"github.com/prometheus/client_golang"}, tests: []string{"httplimit"},
+	},
 
 	"httplimit": {floor: 3, ours: []string{".", "policy"}},
 	"gateway":   {floor: 3, ours: []string{"policy", "httplimit"}, tests: []string{"golang.org/x/net"}},

@@ -1,0 +1,199 @@
+package metrics
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-limiter/sluice"
+)
+
+// Layers reads the layers of a stack at each scrape. A function that is nil is
+// of a layer that is not there; its metrics are not shown. They are called from
+// the goroutines of scrapes, must not block, and return totals since the start.
+type Layers struct {
+	Breakers    func() []Breaker
+	Fallbacks   func() Fallbacks
+	Instances   func() int // that live, this one too
+	Settlements func() Settlements
+	Denied      func() Denied
+	Memory      func() Memory
+	Coalesce    func() Coalesce
+}
+
+// A BreakerState says whether a node is asked.
+type BreakerState uint8
+
+// The states of a breaker; the zero value is closed.
+const (
+	BreakerClosed   BreakerState = iota // every call goes through
+	BreakerHalfOpen                     // single calls probe the node
+	BreakerOpen                         // no call goes through
+)
+
+var breakerStates = [...]string{"closed", "half_open", "open"}
+
+// A Breaker stands before one node of the store.
+type Breaker struct {
+	Node  string // its address, by configuration or cluster; never of a client
+	State BreakerState
+	Opens int64 // times that it opened
+}
+
+// Fallbacks counts the decisions made while the store did not answer, by the
+// limits' failure modes.
+type Fallbacks struct {
+	Local, Allow, Deny int64
+}
+
+// Settlements counts what was settled into the store after an outage.
+type Settlements struct {
+	Settled int64 // taken by the store
+	Lost    int64 // tried once and failed: the store admits that much more
+}
+
+// Denied says how many refusals are remembered.
+type Denied struct {
+	Hits    int64 // decisions answered by a remembered refusal
+	Entries int   // remembered now
+}
+
+// Memory says how the counters in this process stand: the truth without Redis,
+// else those of the fallback.
+type Memory struct {
+	Keys    int   // counters kept now
+	Evicted int64 // counters that made room before they were full again
+}
+
+// Coalesce says how much shares a round trip.
+type Coalesce struct {
+	Calls   int64 // sent to the store
+	Charges int64 // asked by callers and answered through these calls
+}
+
+// Watch shows these layers in place of those it was given before. It may be
+// called from many goroutines.
+func (m *Metrics) Watch(l Layers) { m.layers.now.Store(&l) }
+
+// layers collects what Layers reads.
+type layers struct {
+	now atomic.Pointer[Layers]
+
+	breakerState, breakerOpens   *prometheus.Desc
+	fallbacks                    *prometheus.Desc
+	instances                    *prometheus.Desc
+	settlements                  *prometheus.Desc
+	deniedHits, deniedEntries    *prometheus.Desc
+	memoryKeys, memoryEvictions  *prometheus.Desc
+	coalesceCalls, coalesceTaken *prometheus.Desc
+}
+
+func newLayers() *layers {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	l := &layers{
+		breakerState: desc("sluice_breaker_state",
+			"1 for the state that the breaker of a store node is in, 0 for the others. closed: all is well. open: the node failed repeatedly and is not asked, limits follow their on_store_failure. half_open: single calls probe it.",
+			"node", "state"),
+		breakerOpens: desc("sluice_breaker_opens_total",
+			"How often the breaker of a store node opened, which means the node failed repeatedly.", "node"),
+		fallbacks: desc("sluice_fallback_decisions_total",
+			"Decisions made without the store because it did not answer in time, by the limit's on_store_failure: local (counted in this process), allow (passed uncounted), deny (refused with 503). The second figure to watch: it should stay at zero.",
+			"mode"),
+		instances: desc("sluice_live_instances",
+			"Instances of Sluice that this one knows to be alive, itself too. During an outage of the store each gives out its share of a limit, so a wrong number means wrong limits then."),
+		settlements: desc("sluice_settlements_total",
+			"Local counters brought into the store after an outage: settled, or lost because the one attempt failed (their keys then had that much for free).",
+			"result"),
+		deniedHits: desc("sluice_denied_hits_total",
+			"Decisions answered in this process by a refusal that still holds, without a round trip to the store."),
+		deniedEntries: desc("sluice_denied_entries",
+			"Refusals remembered in this process now; the number is bounded."),
+		memoryKeys: desc("sluice_memory_keys",
+			"Counters kept in this process now: all of them without Redis, else those of the fallback. The number is bounded."),
+		memoryEvictions: desc("sluice_memory_evictions_total",
+			"Counters in this process that made room for others before they were full again: their keys got a fresh limit too early. Should stay at zero."),
+		coalesceCalls: desc("sluice_coalesce_calls_total",
+			"Calls that went to the store after those that can share one were joined."),
+		coalesceTaken: desc("sluice_coalesce_charges_total",
+			"Charges that callers asked for and that these calls carried; divided by sluice_coalesce_calls_total, how many share a round trip."),
+	}
+	return l
+}
+
+// Describe implements [prometheus.Collector].
+func (l *layers) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{
+		l.breakerState, l.breakerOpens, l.fallbacks, l.instances, l.settlements, l.deniedHits,
+		l.deniedEntries, l.memoryKeys, l.memoryEvictions, l.coalesceCalls, l.coalesceTaken,
+	} {
+		ch <- desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (l *layers) Collect(ch chan<- prometheus.Metric) {
+	now := l.now.Load()
+	if now == nil {
+		return
+	}
+	count := func(desc *prometheus.Desc, n int64, labels ...string) {
+		send(ch, desc, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge := func(desc *prometheus.Desc, n int) {
+		send(ch, desc, prometheus.GaugeValue, float64(n))
+	}
+	if now.Breakers != nil {
+		l.collectBreakers(ch, now.Breakers())
+	}
+	if now.Fallbacks != nil {
+		n := now.Fallbacks()
+		count(l.fallbacks, n.Local, sluice.FailLocal.String())
+		count(l.fallbacks, n.Allow, sluice.FailAllow.String())
+		count(l.fallbacks, n.Deny, sluice.FailDeny.String())
+	}
+	if now.Instances != nil {
+		gauge(l.instances, now.Instances())
+	}
+	if now.Settlements != nil {
+		n := now.Settlements()
+		count(l.settlements, n.Settled, "settled")
+		count(l.settlements, n.Lost, "lost")
+	}
+	if now.Denied != nil {
+		n := now.Denied()
+		count(l.deniedHits, n.Hits)
+		gauge(l.deniedEntries, n.Entries)
+	}
+	if now.Memory != nil {
+		n := now.Memory()
+		count(l.memoryEvictions, n.Evicted)
+		gauge(l.memoryKeys, n.Keys)
+	}
+	if now.Coalesce != nil {
+		n := now.Coalesce()
+		count(l.coalesceCalls, n.Calls)
+		count(l.coalesceTaken, n.Charges)
+	}
+}
+
+// collectBreakers shows each node once: a second breaker of one node would spoil
+// the whole family.
+func (l *layers) collectBreakers(ch chan<- prometheus.Metric, breakers []Breaker) {
+	seen := make(map[string]bool, len(breakers))
+	for _, b := range breakers {
+		if seen[b.Node] {
+			continue
+		}
+		seen[b.Node] = true
+		send(ch, l.breakerOpens, prometheus.CounterValue, float64(b.Opens), b.Node)
+		for state, name := range breakerStates {
+			in := 0.0
+			if BreakerState(state) == b.State {
+				in = 1
+			}
+			send(ch, l.breakerState, prometheus.GaugeValue, in, b.Node, name)
+		}
+	}
+}
