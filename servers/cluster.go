@@ -202,9 +202,10 @@ func (c *Cluster) Migrate(slot int, to *Redis) error {
 	if err := moveKeys(number, from, to); err != nil {
 		return err
 	}
-	for _, r := range []*Redis{to, from} {
-		if err := expectOK(r, "CLUSTER", "SETSLOT", number, "NODE", toID); err != nil {
-			return err
+	for _, r := range append([]*Redis{to, from}, c.Nodes...) {
+		err := expectOK(r, "CLUSTER", "SETSLOT", number, "NODE", toID)
+		if err != nil && (r == to || r == from) {
+			return err // the others hear of it anyway, if later
 		}
 	}
 	return nil

@@ -180,6 +180,9 @@ func (k *keeper) alive(client rueidis.Client) error {
 // tell reports which servers have come or gone.
 func (k *keeper) tell(s *session) {
 	for _, n := range s.topology.Load().owners() {
+		if s.server(n) == nil {
+			continue // the client has not met it yet
+		}
 		err := n.err.Load()
 		switch known := k.known[n.name]; {
 		case err == nil && !known:

@@ -151,10 +151,17 @@ func (l *link) notice(ctx context.Context, n *node, err error) {
 		}
 		return
 	}
-	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || n == nil {
-		return
+	switch {
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || n == nil:
+	case errors.Is(err, errReconnect):
+		// Noted for the address that was dialed, which may be another: the
+		// client can be late to learn who answers for a slot.
+		if n.err.Load() == nil && l.stale.CompareAndSwap(false, true) {
+			l.look()
+		}
+	default:
+		l.fail(n, err)
 	}
-	l.fail(n, err)
 }
 
 // refreshTime bounds how long a call waits for the keeper to find who decides.

@@ -108,13 +108,13 @@ var ErrSlots = errors.New("redis: the call's keys are in several slots")
 
 // oneSlot checks a call's keys before they meet the client, which panics over
 // keys of several slots.
-func (s *Store) oneSlot(charges []sluice.Charge) error {
-	if !s.cluster || len(charges) < 2 {
+func (s *Store) oneSlot(count int, charge func(int) *sluice.Charge) error {
+	if !s.cluster || count < 2 {
 		return nil
 	}
-	first := slotOf(s.prefix, &charges[0])
-	for i := range charges[1:] {
-		if slot := slotOf(s.prefix, &charges[i+1]); slot != first {
+	first := slotOf(s.prefix, charge(0))
+	for i := 1; i < count; i++ {
+		if slot := slotOf(s.prefix, charge(i)); slot != first {
 			return fmt.Errorf("%w: %d and %d", ErrSlots, first, slot)
 		}
 	}

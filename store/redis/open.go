@@ -183,7 +183,7 @@ type wire struct {
 // and the keeper opens it.
 func (l *link) dial(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if ctx.Value(callKey{}) != nil && l.refuse(addr) {
-		return nil, errReconnect
+		return nil, fmt.Errorf("%w to %s: %w", ErrAway, addr, errReconnect)
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()

@@ -63,7 +63,7 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	if err := sluice.CheckCharges(charges); err != nil {
 		return dst, err
 	}
-	if err := s.oneSlot(charges); err != nil {
+	if err := s.oneSlot(len(charges), func(i int) *sluice.Charge { return &charges[i] }); err != nil {
 		return dst, err
 	}
 	q := s.calls.Get().(*request)

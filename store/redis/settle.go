@@ -26,6 +26,9 @@ func (s *Store) Settle(ctx context.Context, settlements []sluice.Settlement) err
 	if len(settlements) == 0 {
 		return nil
 	}
+	if err := s.oneSlot(len(settlements), func(i int) *sluice.Charge { return &settlements[i].Charge }); err != nil {
+		return err
+	}
 	q := s.calls.Get().(*request)
 	defer s.calls.Put(q)
 	if err := q.encodeSettle(s.prefix, settlements); err != nil {
