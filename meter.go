@@ -137,7 +137,7 @@ func (m *Meter) Repair(s *State, now int64) {
 	switch m.algorithm {
 	case TokenBucket:
 		if s.Time != 0 && s.Time-now > m.span {
-			s.Time = arrival(now, m.span)
+			s.Time = m.exhausted(now)
 		}
 	case SlidingLog:
 		m.logRepair(s, now)
@@ -223,6 +223,15 @@ func arrival(now, debt int64) int64 {
 	return 1
 }
 
+// exhausted returns the state of a bucket that owes all it can. It gives way to the
+// other side than arrival, so that nobody waits longer than was said.
+func (m *Meter) exhausted(now int64) int64 {
+	if t := now + m.span; t != 0 {
+		return t
+	}
+	return -1
+}
+
 // Bucket decides one charge of n tokens, at least 1, in parts of unit, on a
 // token bucket whose whole state is one integer: the step that a store can make
 // with a compare-and-swap. It returns the state after it, which is the state
@@ -244,7 +253,7 @@ func (m *Meter) Bucket(state, now, n, unit int64) (next int64, d Decision) {
 		room -= granted
 		next = arrival(now, debt)
 	} else if state != 0 && state-now > m.span {
-		next = arrival(now, m.span)
+		next = m.exhausted(now)
 	}
 	d = Decision{
 		Allowed:    granted > 0,
