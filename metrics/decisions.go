@@ -77,6 +77,7 @@ func (r *roster) counts(l *policy.Limit) *counts {
 // decisions counts verdicts. It is a collector of the counts by limit, since
 // the series of limits come and go with the configuration.
 type decisions struct {
+	classifier
 	desc    *prometheus.Desc
 	current atomic.Pointer[func() *policy.Set]
 	roster  atomic.Pointer[roster]
@@ -86,8 +87,9 @@ type decisions struct {
 	reasons              [kinds]prometheus.Counter
 }
 
-func newDecisions() *decisions {
+func newDecisions(c classifier) *decisions {
 	d := &decisions{
+		classifier: c,
 		desc: prometheus.NewDesc("sluice_decisions_total",
 			"What each limit said, by its name, its outcome (allowed, refused, shadow_refused, or unlimited by rule) and who said it: "+
 				"store (the truth), denied (a refusal remembered), lease (tokens claimed in advance), fallback (the store did not answer), "+
@@ -131,7 +133,7 @@ func (m *Metrics) Observer(current func() *policy.Set) func(*http.Request, *poli
 func (d *decisions) observe(_ *http.Request, v *policy.Verdict, err error) {
 	if err != nil {
 		d.none.Inc()
-		d.reasons[kindOf(err)].Inc()
+		d.reasons[d.kindOf(err)].Inc()
 		return
 	}
 	if v.Allowed {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"syscall"
 
 	"github.com/sluice-limiter/sluice"
@@ -40,9 +41,12 @@ type reply interface {
 	IsNoScript() bool
 }
 
+// A classifier knows the errors by which stores say that they are away.
+type classifier struct{ away []error }
+
 // kindOf returns the kind of an error. What the caller did comes before what
 // the store did, since both may be in one chain.
-func kindOf(err error) kind {
+func (c classifier) kindOf(err error) kind {
 	switch {
 	case errors.Is(err, sluice.ErrCost), errors.Is(err, sluice.ErrCharge):
 		return kindCost
@@ -55,11 +59,11 @@ func kindOf(err error) kind {
 	if _, ok := errors.AsType[reply](err); ok {
 		return kindScript
 	}
-	return networkKind(err)
+	return c.networkKind(err)
 }
 
 // networkKind returns the kind of an error on the way to the store.
-func networkKind(err error) kind {
+func (c classifier) networkKind(err error) kind {
 	// A context's deadline is a net.Error too.
 	failure, isNetwork := errors.AsType[net.Error](err)
 	switch {
@@ -68,7 +72,8 @@ func networkKind(err error) kind {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return kindRefused
 	case isNetwork, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		slices.ContainsFunc(c.away, func(away error) bool { return errors.Is(err, away) }):
 		return kindLost
 	}
 	return kindOther

@@ -26,6 +26,10 @@ type Options struct {
 	// NativeHistograms adds to the classic buckets of all latencies those of
 	// native histograms, for servers that ask for them.
 	NativeHistograms bool
+	// Away are the errors, found by errors.Is, by which the stores below say
+	// that they are not connected, such as redis.ErrAway: they count as
+	// connection_lost unless what they wrap says more.
+	Away []error
 	// Logger is told of metrics that could not be served; nil: nobody is.
 	Logger *slog.Logger
 }
@@ -51,7 +55,7 @@ func New(o Options) *Metrics {
 		o:         o,
 		registry:  prometheus.NewRegistry(),
 		start:     time.Now(),
-		decisions: newDecisions(),
+		decisions: newDecisions(classifier{o.Away}),
 		layers:    newLayers(),
 		calls:     make(map[string]*instruments),
 	}

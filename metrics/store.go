@@ -26,6 +26,7 @@ var operationNames = [operations]string{"take", "settle", "forget", "register"}
 
 // instruments measure the calls at one height of the stack.
 type instruments struct {
+	classifier
 	latency prometheus.Histogram
 	errors  [operations][kinds]prometheus.Counter
 }
@@ -77,7 +78,7 @@ func (m *Metrics) instruments(part, latency, errs string) *instruments {
 	if made := m.calls[part]; made != nil {
 		return made
 	}
-	made := &instruments{latency: m.histogram("sluice_"+part+"_duration_seconds", latency)}
+	made := &instruments{classifier: classifier{m.o.Away}, latency: m.histogram("sluice_"+part+"_duration_seconds", latency)}
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_" + part + "_errors_total",
 		Help: errs + " " + kindsHelp,
@@ -108,7 +109,7 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 // count counts an error, if it is one, and returns it.
 func (s *Store) count(o operation, err error) error {
 	if err != nil && !errors.Is(err, sluice.ErrUnsupported) {
-		s.to.errors[o][kindOf(err)].Inc()
+		s.to.errors[o][s.to.kindOf(err)].Inc()
 	}
 	return err
 }

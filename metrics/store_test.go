@@ -107,10 +107,14 @@ func TestErrorKinds(t *testing.T) {
 	conn.Close()
 	_, closedConn := conn.Read(make([]byte, 1))
 
+	away := errors.New("not connected")
 	for _, tt := range []struct {
 		err  error
 		kind string
 	}{
+		{away, "connection_lost"},
+		{fmt.Errorf("%w: %w", away, refused), "connection_refused"},
+		{fmt.Errorf("%w: %w", away, os.ErrDeadlineExceeded), "timeout"},
 		{late, "timeout"},
 		{context.DeadlineExceeded, "timeout"},
 		{os.ErrDeadlineExceeded, "timeout"},
@@ -131,7 +135,7 @@ func TestErrorKinds(t *testing.T) {
 		{errors.New("context deadline exceeded"), "other"},
 		{errors.Join(errors.New("first"), syscall.ECONNREFUSED), "connection_refused"},
 	} {
-		m := metrics.New(metrics.Options{})
+		m := metrics.New(metrics.Options{Away: []error{io.ErrNoProgress, away}})
 		store := m.Store(scripted{err: fmt.Errorf("redis: %w", tt.err)})
 		if _, err := store.Take(t.Context(), nil, nil); !errors.Is(err, tt.err) {
 			t.Errorf("Take = %v, want the error below, %v", err, tt.err)
