@@ -114,6 +114,36 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
+// The sentinels and the servers that they watch have passwords of their own.
+func TestSentinelPasswords(t *testing.T) {
+	fleet, err := servers.StartSentinel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fleet.Close)
+	guides := fleet.Sentinels[:1] // others are found
+	for _, r := range guides {
+		if _, err := r.Do("ACL", "SETUSER", "default", "resetpass", ">guide-s3cret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := fleet.Master.Do("ACL", "SETUSER", "app", "on", ">app-s3cret", "~rl:*", "+@all"); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_TEST_GUIDE", "guide-s3cret")
+	t.Setenv("SLUICE_TEST_APP", "app-s3cret")
+	url := "redis+sentinel://main@" + guides[0].Addr + "?user=app&password_env=SLUICE_TEST_APP"
+	s := open(t, url+"&sentinel_password_env=SLUICE_TEST_GUIDE", OpenOptions{})
+	eventually(t, 5*time.Second, func() error { return take(s, "key") })
+	wrong := open(t, url+"&sentinel_password_env=SLUICE_TEST_APP", OpenOptions{})
+	eventually(t, 5*time.Second, func() error {
+		if err := take(wrong, "key"); err == nil || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "s3cret") {
+			return fmt.Errorf("a wrong password for the sentinel: %w", err)
+		}
+		return nil
+	})
+}
+
 func startCluster(t *testing.T) *servers.Cluster {
 	t.Helper()
 	fleet, err := servers.StartCluster(t.Context())

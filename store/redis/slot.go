@@ -47,26 +47,28 @@ func addTo[T string | []byte](h *slotHash, s T) {
 	if h.state == tagDone {
 		return
 	}
-	for i := range len(s) {
+	all, i := h.all, 0
+	for ; i < len(s) && (h.state == noTag || h.state == tagEmpty); i++ {
+		all = all<<8 ^ crcTable[byte(all>>8)^s[i]]
+		if s[i] == '{' && h.state == noTag {
+			h.state = tagOpen
+		}
+	}
+	h.all = all
+	for ; i < len(s); i++ {
 		c := s[i]
-		switch h.state {
-		case noTag:
-			if c == '{' {
-				h.state = tagOpen
-			}
-		case tagOpen, inTag:
-			if c == '}' {
-				if h.state == inTag {
-					h.state = tagDone
-					return
-				}
-				h.state = tagEmpty
-				break
-			}
+		h.all = h.all<<8 ^ crcTable[byte(h.all>>8)^c]
+		switch {
+		case h.state == tagEmpty:
+		case c != '}':
 			h.state = inTag
 			h.tag = h.tag<<8 ^ crcTable[byte(h.tag>>8)^c]
+		case h.state == inTag:
+			h.state = tagDone
+			return
+		default:
+			h.state = tagEmpty
 		}
-		h.all = h.all<<8 ^ crcTable[byte(h.all>>8)^c]
 	}
 }
 
