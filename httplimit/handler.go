@@ -56,6 +56,10 @@ type Options struct {
 	// answer; nil: nobody is. Shadow limits are in the verdict's results. The
 	// verdict must not be kept or changed. It is called from many goroutines.
 	Observe func(*http.Request, *policy.Verdict, error)
+	// Latency is told how long each request was kept, from its arrival to the
+	// decision or the refusal's answer; nil: nobody is, and no clock is read.
+	// It is called from many goroutines.
+	Latency func(time.Duration)
 }
 
 // An ErrorMode says what happens to a request about which the engine cannot
@@ -161,9 +165,20 @@ func (h *Handler) Admit(w http.ResponseWriter, r *http.Request) bool {
 func (h *Handler) AdmitRoute(w http.ResponseWriter, r *http.Request, route string) bool {
 	q := h.requests.Get().(*request)
 	q.r, q.route, q.addr = r, route, ""
-	ok := h.admit(w, q)
+	ok := h.timed(w, q)
 	q.r = nil
 	h.requests.Put(q)
+	return ok
+}
+
+// timed is admit with its latency told.
+func (h *Handler) timed(w http.ResponseWriter, q *request) bool {
+	if h.o.Latency == nil {
+		return h.admit(w, q)
+	}
+	began := time.Now()
+	ok := h.admit(w, q)
+	h.o.Latency(time.Since(began))
 	return ok
 }
 
