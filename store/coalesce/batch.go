@@ -47,6 +47,8 @@ func (b *batch) recycle() {
 func (b *batch) run() {
 	s := b.lane.s
 	b.compose()
+	s.calls.Add(1)
+	s.charges.Add(b.asked())
 	decisions, err := s.next.Take(context.Background(), b.decisions[:0], b.charges)
 	b.decisions = decisions
 	if err == nil && len(decisions) != len(b.charges) {
@@ -65,6 +67,15 @@ func (b *batch) run() {
 	if len(b.back) > 0 && s.settler != nil {
 		b.giveBack()
 	}
+}
+
+// asked returns the charges that callers asked, each counted by itself.
+func (b *batch) asked() int64 {
+	n := int64(0)
+	for _, it := range b.items {
+		n += it.calls * int64(len(it.first.charges))
+	}
+	return n
 }
 
 // backTimeout bounds the call that gives back what nobody took. It is tried

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-limiter/sluice"
 )
@@ -40,6 +41,8 @@ type Store struct {
 
 	workers workers
 	waiters sync.Pool // *waiter
+	calls   atomic.Int64
+	charges atomic.Int64
 
 	mu    sync.RWMutex
 	lanes map[int]*lane // by slot
@@ -98,6 +101,18 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	dst, err := append(dst, w.decisions...), w.err
 	s.waiters.Put(w)
 	return dst, err
+}
+
+// Stats counts since New.
+type Stats struct {
+	// Calls is the calls made of the store below, Charges the charges that
+	// callers asked in them.
+	Calls, Charges int64
+}
+
+// Stats returns the counts of now.
+func (s *Store) Stats() Stats {
+	return Stats{Calls: s.calls.Load(), Charges: s.charges.Load()}
 }
 
 // lane returns the queue of the place where a call is decided.

@@ -5,18 +5,16 @@ package redis
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-limiter/sluice"
 )
 
-//go:embed take.lua
-var takeScript string
 
 // Options say how a Store uses a server. The zero value is ready to use.
 type Options struct {
@@ -30,7 +28,7 @@ type Options struct {
 // goroutines.
 type Store struct {
 	client rueidis.Client
-	script *rueidis.Lua
+	script atomic.Pointer[rueidis.Lua]
 	prefix string
 	calls  sync.Pool // *request
 
@@ -44,13 +42,14 @@ func New(client rueidis.Client, o Options) *Store {
 	if o.Prefix == "" {
 		o.Prefix = "rl"
 	}
-	return &Store{
+	s := &Store{
 		client:  client,
-		script:  rueidis.NewLuaScript(takeScript),
 		prefix:  o.Prefix,
 		calls:   sync.Pool{New: func() any { return new(request) }},
 		cluster: client.Mode() == rueidis.ClientModeCluster,
 	}
+	s.script.Store(flaggedScript)
+	return s
 }
 
 // Take implements [sluice.Store] in one round trip; a second one follows only
@@ -93,9 +92,9 @@ func (s *Store) run(ctx context.Context, q *request) (reply, error) {
 }
 
 func (s *Store) exec(ctx context.Context, q *request) (reply, error) {
-	text, err := s.script.Exec(ctx, s.client, q.keys, q.args).ToString()
-	if err != nil && s.link != nil && s.link.refreshed(ctx, err) {
-		text, err = s.script.Exec(ctx, s.client, q.keys, q.args).ToString()
+	text, err := s.script.Load().Exec(ctx, s.client, q.keys, q.args).ToString()
+	if err != nil && (s.takesNoFlags(err) || s.link != nil && s.link.refreshed(ctx, err)) {
+		text, err = s.script.Load().Exec(ctx, s.client, q.keys, q.args).ToString()
 	}
 	switch {
 	case err == nil:
