@@ -34,7 +34,7 @@ var testModules = []string{"github.com/google/go-cmp", "pgregory.net/rapid"}
 var floors = map[string]room{
 	".": {floor: 0, tests: []string{"store/memory", "store/storetest"}},
 
-	"servers": {floor: 0, helper: true},
+	"servers": {floor: 0}, // real servers, for tests and for the lab
 
 	"strictyaml":      {floor: 1, modules: []string{"go.yaml.in/yaml/v3"}},
 	"store/memory":    {floor: 1, ours: []string{"."}},
@@ -61,11 +61,13 @@ var floors = map[string]room{
 	"replay":    {floor: 3, ours: []string{".", "policy", "store/memory"}},
 
 	"server": {floor: 4, ours: []string{
-		".", "strictyaml", "store/memory", "policy", "rules", "httplimit", "gateway", "replay",
+		".", "strictyaml", "policy", "rules", "metrics", "httplimit", "gateway", "replay",
+		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/split",
 	}},
 
+	"lab": {floor: 5, ours: []string{".", "servers", "policy", "metrics", "server"}},
 	"cmd/sluice": {floor: 5, ours: []string{
-		".", "strictyaml", "store/memory", "policy", "rules", "httplimit", "gateway", "replay", "server",
+		".", "strictyaml", "store/memory", "policy", "rules", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}},
 	"examples/quickstart": {floor: 5, ours: []string{".", "store/memory"}},
 	"examples/middleware": {floor: 5, ours: []string{"store/memory", "httplimit"}},
