@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,6 +83,7 @@ func takeAll(s *Store) error {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	fleet, err := servers.StartSentinel(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +119,7 @@ func TestSentinelFailover(t *testing.T) {
 
 // The sentinels and the servers that they watch have passwords of their own.
 func TestSentinelPasswords(t *testing.T) {
+	t.Parallel()
 	fleet, err := servers.StartSentinel(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -130,18 +134,26 @@ func TestSentinelPasswords(t *testing.T) {
 	if _, err := fleet.Master.Do("ACL", "SETUSER", "app", "on", ">app-s3cret", "~rl:*", "+@all"); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SLUICE_TEST_GUIDE", "guide-s3cret")
-	t.Setenv("SLUICE_TEST_APP", "app-s3cret")
-	url := "redis+sentinel://main@" + guides[0].Addr + "?user=app&password_env=SLUICE_TEST_APP"
-	s := open(t, url+"&sentinel_password_env=SLUICE_TEST_GUIDE", OpenOptions{})
+	app, guide := secretFile(t, "app-s3cret"), secretFile(t, "guide-s3cret")
+	url := "redis+sentinel://main@" + guides[0].Addr + "?user=app&password_file=" + app
+	s := open(t, url+"&sentinel_password_file="+guide, OpenOptions{})
 	eventually(t, 5*time.Second, func() error { return take(s, "key") })
-	wrong := open(t, url+"&sentinel_password_env=SLUICE_TEST_APP", OpenOptions{})
+	wrong := open(t, url+"&sentinel_password_file="+app, OpenOptions{})
 	eventually(t, 5*time.Second, func() error {
 		if err := take(wrong, "key"); err == nil || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "s3cret") {
 			return fmt.Errorf("a wrong password for the sentinel: %w", err)
 		}
 		return nil
 	})
+}
+
+func secretFile(t *testing.T, password string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func startCluster(t *testing.T) *servers.Cluster {
@@ -155,6 +167,7 @@ func startCluster(t *testing.T) *servers.Cluster {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	fleet := startCluster(t)
 	var log told
 	s := open(t, fleet.URL(), OpenOptions{Connected: log.connected, Lost: log.lost})

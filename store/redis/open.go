@@ -18,7 +18,7 @@ import (
 type OpenOptions struct {
 	Options
 	// Timeout is how long a server may be silent before its connection counts
-	// as lost, a little more or less; 0 means 700 ms.
+	// as lost; 0 means 500 ms. It is noticed up to half a second later.
 	Timeout time.Duration
 	// FlushDelay is how long calls may be held back to be sent together while
 	// others are under way; 0 means not at all. 20 microseconds cost a busy
@@ -36,11 +36,11 @@ type OpenOptions struct {
 }
 
 const (
-	defaultTimeout = 700 * time.Millisecond
+	defaultTimeout = 500 * time.Millisecond
 	defaultBudget  = 5 * time.Millisecond
 	// pingEvery is how long a connection may be silent before the client asks
 	// whether the server is there.
-	pingEvery = 300 * time.Millisecond
+	pingEvery = 250 * time.Millisecond
 	// sentinelPingEvery is the same for sentinels. It differs, since a
 	// connection's kind is told by it.
 	sentinelPingEvery = time.Second

@@ -56,6 +56,7 @@ func take(s *Store, key string) error {
 }
 
 func TestOpenContract(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	stores := 0
 	storetest.Run(t, storetest.Harness{New: func() (sluice.Store, error) {
@@ -86,7 +87,7 @@ func TestOpenWhileTheServerIsAway(t *testing.T) {
 		if err := take(s, "key"); !errors.Is(err, ErrAway) {
 			t.Fatalf("Take = %v, want ErrAway", err)
 		}
-		if took := time.Since(begin); took > 50*time.Millisecond {
+		if took := time.Since(begin); took > 300*time.Millisecond {
 			t.Errorf("a call to a server that is away took %v", took)
 		}
 	}
@@ -132,7 +133,7 @@ func TestServerRestarts(t *testing.T) {
 			if err := take(s, "key"); err == nil {
 				t.Fatal("a call to a dead server is answered")
 			}
-			if took := time.Since(begin); took > 100*time.Millisecond {
+			if took := time.Since(begin); took > 300*time.Millisecond {
 				t.Errorf("a call to a dead server took %v", took)
 			}
 		}
@@ -174,7 +175,7 @@ func TestServerPaused(t *testing.T) {
 		if err := take(s, "key"); err == nil {
 			t.Fatal("a call to a paused server is answered")
 		}
-		if took := time.Since(one); took > 100*time.Millisecond {
+		if took := time.Since(one); took > 300*time.Millisecond {
 			t.Errorf("a call to a server known to be away took %v", took)
 		}
 	}

@@ -72,6 +72,7 @@ func TestProbe(t *testing.T) {
 
 // A probe of a server that does not answer ends.
 func TestProbeEnds(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	s := open(t, "redis://"+server.Addr, OpenOptions{})
 	eventually(t, 5*time.Second, func() error { return take(s, "key") })

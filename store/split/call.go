@@ -17,7 +17,6 @@ type call struct {
 	groups    []int  // of each charge: the number of its group in this call
 	spans     []bool // of each charge: its group reaches over several slots
 	parts     []part
-	err       error
 }
 
 // A part is what lies in one slot.
