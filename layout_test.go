@@ -43,7 +43,7 @@ var floors = map[string]room{
 	"store/denied":    {floor: 1, ours: []string{"."}},
 	"store/lease":     {floor: 1, ours: []string{"."}},
 	"store/split":     {floor: 1, ours: []string{"."}},
-	"store/guard":     {floor: 1, ours: []string{"."}, modules: []string{"github.com/failsafe-go/failsafe-go"}},
+	"store/guard":     {floor: 1, ours: []string{"."}, modules: []string{"github.com/failsafe-go/failsafe-go"}, tests: []string{"github.com/redis/rueidis"}},
 	"store/shard":     {floor: 1, ours: []string{"."}},
 	"store/region":    {floor: 1, ours: []string{"."}},
 	"store/storetest": {floor: 1, ours: []string{"."}, modules: testModules, helper: true},

@@ -23,6 +23,7 @@ type moment struct {
 	now   int64 // ticks
 	since int64 // ticks; when the trouble began
 	probe time.Duration
+	gate  bool // the store is asked as well: nothing is remembered or denied
 }
 
 // fallback decides a call by the failure modes of its charges, group by group.
@@ -30,8 +31,13 @@ func (s *Store) fallback(dst []sluice.Decision, charges []sluice.Charge, n *node
 	if err := sluice.CheckCharges(charges); err != nil {
 		return dst, err
 	}
+	return s.decide(dst, charges, n, false)
+}
+
+// decide decides charges that have been checked.
+func (s *Store) decide(dst []sluice.Decision, charges []sluice.Charge, n *node, gate bool) ([]sluice.Decision, error) {
 	now := time.Now()
-	at := moment{node: n, fleet: s.fleet.Load(), now: sluice.Ticks(now), since: sluice.Ticks(now), probe: n.untilProbe()}
+	at := moment{node: n, fleet: s.fleet.Load(), now: sluice.Ticks(now), since: sluice.Ticks(now), probe: n.untilProbe(), gate: gate}
 	if trouble := n.trouble.Load(); trouble != 0 {
 		at.since = sluice.Ticks(time.Unix(0, trouble))
 	}
@@ -66,7 +72,9 @@ func (s *Store) fallbackGroup(dst []sluice.Decision, group []sluice.Charge, at *
 			units = min(units, group[i].N/unit(&group[i]))
 		}
 		dst = append(dst, d)
-		s.counts.fallbacks[group[i].OnFailure%modes].Add(1)
+		if !at.gate {
+			s.counts.fallbacks[group[i].OnFailure%modes].Add(1)
+		}
 	}
 	out := dst[first:]
 	units, err := s.takeLocal(out, group, units, at, sc)
@@ -75,7 +83,7 @@ func (s *Store) fallbackGroup(dst []sluice.Decision, group []sluice.Charge, at *
 	}
 	for i := range group {
 		c, d := &group[i], &out[i]
-		if c.N == 0 || c.OnFailure != sluice.FailAllow {
+		if c.N == 0 || c.OnFailure == sluice.FailLocal || !d.Allowed {
 			continue
 		}
 		d.Granted = units * unit(c)
@@ -91,11 +99,11 @@ func (s *Store) fallbackGroup(dst []sluice.Decision, group []sluice.Charge, at *
 // charge is put down to be asked.
 func (s *Store) answer(c *sluice.Charge, i int, at *moment, sc *scratch) sluice.Decision {
 	d := sluice.Decision{Allowed: true, Limit: c.Limit.Capacity(), Source: sluice.SourceFallback, At: at.now}
-	switch c.OnFailure {
-	case sluice.FailAllow:
+	switch {
+	case c.OnFailure == sluice.FailAllow, c.OnFailure == sluice.FailDeny && at.gate:
 		d.Remaining = d.Limit
 		return d
-	case sluice.FailDeny:
+	case c.OnFailure == sluice.FailDeny:
 		refuse(&d, c, at.probe)
 		return d
 	}
@@ -187,11 +195,11 @@ func (s *Store) write(out []sluice.Decision, group []sluice.Charge, units int64,
 				d.RetryAfter += at.turnAfter(c, d.RetryAfter)
 			}
 			granted = d.Granted / unit(c)
-			if d.Granted > 0 {
+			if d.Granted > 0 && !at.gate {
 				s.remember(at.node, c, d.Granted)
-				if d.Granted < c.N && d.RetryAfter == 0 {
-					d.RetryAfter = at.probe // an allowed charge of fewer units holds it back
-				}
+			}
+			if d.Granted > 0 && d.Granted < c.N && d.RetryAfter == 0 {
+				d.RetryAfter = at.probe // an allowed charge of fewer units holds it back
 			}
 		}
 	}

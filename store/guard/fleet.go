@@ -40,6 +40,8 @@ func (s *Store) Run(ctx context.Context) {
 		parts.Go(func() { s.beat(ctx) })
 	}
 	parts.Go(func() { s.mend(ctx) })
+	s.running.Store(true)
+	defer s.running.Store(false)
 	parts.Wait()
 }
 
@@ -73,22 +75,28 @@ func (s *Store) register(ctx context.Context, ttl time.Duration) {
 	}
 }
 
+// mend probes and settles when it is time for either.
 func (s *Store) mend(ctx context.Context) {
-	ticker := time.NewTicker(s.o.Probe)
-	defer ticker.Stop()
+	timer := time.NewTimer(s.o.Probe)
+	defer timer.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-s.wake:
 		case <-ctx.Done():
 			return
 		}
+		wait := s.o.Probe
 		for _, n := range s.allNodes() {
 			s.probe(ctx, n)
 			if n.pending.Load() > 0 {
 				s.settleAll(ctx, n)
 			}
+			if n.state() != Closed {
+				wait = min(wait, n.untilProbe())
+			}
 		}
+		timer.Reset(wait)
 	}
 }
 

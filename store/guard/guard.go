@@ -7,11 +7,13 @@
 //
 // # Bound
 //
-// Of an outage that all instances see begin and end together, at most 2 x burst +
-// rate x W is admitted in any window W: what the store had admitted, and what
-// the shares add. An instance that is cut off while others are not admits its
-// share on top of what the store does, until it is back. What is lost, by a
-// failing settlement or over MaxPending, counts as never admitted.
+// Across an outage one instance admits at most 2 x burst + rate x W in any window
+// W: what the store had admitted, and what was counted in memory. So does a fleet
+// whose instances see the outage begin and end together; up to a probe's delay
+// apart, as they do, rate x that delay may come on top. An instance that is cut
+// off while others are not admits its share beside what the store does, until it
+// is back. What is lost, by a failing settlement or over MaxPending, counts as
+// never admitted.
 package guard
 
 import (
@@ -94,6 +96,7 @@ type Store struct {
 	scratch sync.Pool     // *scratch
 	wake    chan struct{} // holds a token when there are debts to settle
 	counts  counts
+	running atomic.Bool // Run is
 }
 
 // New returns a store over next, which must heed its context, be answered
@@ -151,13 +154,21 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 }
 
 // ask asks the store within the budget. What is owed on the call's own keys is
-// settled before.
+// settled before; while others are still to settle the local share must suffice,
+// too.
 func (s *Store) ask(b *budget, n *node, p permit, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
-	if p.probe {
+	if n.trouble.Load() != 0 {
 		if err := sluice.CheckCharges(charges); err != nil {
 			return dst, err
 		}
+		if n.waitsForFleet(p.began) {
+			return s.both(b, n, dst, charges)
+		}
 	}
+	return s.askNext(b, n, dst, charges)
+}
+
+func (s *Store) askNext(b *budget, n *node, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
 	if n.pending.Load() > 0 {
 		if err := s.settleBefore(b, n, charges); err != nil {
 			return dst, err

@@ -45,8 +45,11 @@ type node struct {
 	sample sluice.Charge // a key of the node, to probe with
 
 	// trouble is when calls began to fail, in Unix nanoseconds; 0 while the
-	// breaker is closed and the last call was answered.
+	// breaker is closed, the last call was answered and nobody is waited for.
 	trouble atomic.Int64
+	// until is when the others of the fleet have settled, too, after the breaker
+	// closed, in Unix nanoseconds; 0: nobody is waited for.
+	until   atomic.Int64
 	pending atomic.Int64 // debts not settled yet
 	failed  atomic.Int64
 	opened  atomic.Int64
@@ -98,11 +101,18 @@ func (s *Store) succeed(n *node, p permit) {
 		if p.probe || n.breaker.IsClosed() {
 			n.breaker.RecordSuccess()
 		}
-		if n.breaker.IsClosed() {
+		if p.probe && n.breaker.IsClosed() {
+			n.until.Store(s.waitFrom(Closed))
+		}
+		if n.breaker.IsClosed() && !n.waitsForFleet(time.Now()) {
+			n.until.Store(0)
 			n.trouble.Store(0)
 		}
 	})
 }
+
+// waitsForFleet says whether others are still to settle at a time.
+func (n *node) waitsForFleet(now time.Time) bool { return now.UnixNano() < n.until.Load() }
 
 // fail hands a permit in after none.
 func (s *Store) fail(n *node, p permit) {
@@ -126,6 +136,9 @@ func (s *Store) shift(n *node, step func()) {
 	from := n.stateLocked()
 	step()
 	to := n.stateLocked()
+	if to != Closed {
+		n.until.Store(0)
+	}
 	n.mu.Unlock()
 	if from == to {
 		return
@@ -142,6 +155,17 @@ func (s *Store) shift(n *node, step func()) {
 		default:
 		}
 	}
+}
+
+// waitFrom returns until when the others of the fleet are waited for after a
+// change of state, in Unix nanoseconds. All of them probe within the delay of
+// theirs; until then the store does not know what they have admitted, and might
+// give it away again (see both).
+func (s *Store) waitFrom(to State) int64 {
+	if to != Closed || s.settler == nil || !s.running.Load() || s.fleet.Load().live < 2 {
+		return 0
+	}
+	return time.Now().Add(s.o.Probe + 4*s.o.Budget).UnixNano()
 }
 
 // stateLocked returns the breaker's state. mu must be held.

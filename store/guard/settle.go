@@ -63,7 +63,7 @@ func (s *Store) settleBefore(b *budget, n *node, charges []sluice.Charge) error 
 // call failed it first asks whether the store answers at all, since a settlement
 // is sent once.
 func (s *Store) settleClaimed(ctx context.Context, n *node, some []claimed) error {
-	if n.trouble.Load() != 0 {
+	if n.trouble.Load() != 0 && n.until.Load() == 0 {
 		if err := s.peek(ctx, n); err != nil {
 			for _, c := range some {
 				s.ledger.add(n, c.debt.charge(), c.amount)
