@@ -117,6 +117,45 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
+// A master that is told to hand over lives on as a replica: connections to it
+// stand, and decide nothing any more.
+func TestSentinelHandOver(t *testing.T) {
+	t.Parallel()
+	fleet, err := servers.StartSentinel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fleet.Close)
+	s := open(t, fleet.URL(), OpenOptions{})
+	eventually(t, 5*time.Second, func() error { return take(s, "key") })
+	l := startLoad(s, 4, manyKeys)
+	if answer, err := fleet.Sentinels[0].Do("SENTINEL", "FAILOVER", "main"); err != nil || answer != "OK" {
+		t.Fatal(answer, err)
+	}
+	took := eventually(t, 15*time.Second, func() error {
+		answer, err := fleet.Replica.Do("INFO", "commandstats")
+		if err == nil && !strings.Contains(answer, "cmdstat_evalsha") {
+			err = errors.New("the new master decides nothing yet")
+		}
+		return err
+	})
+	before := l.ok.Load()
+	eventually(t, 2*time.Second, func() error {
+		if l.ok.Load() < before+200 {
+			return errors.New("too few calls")
+		}
+		return nil
+	})
+	l.end()
+	t.Logf("handed over after %v; %v", took, l)
+	if failed := l.failed.Load(); failed > l.ok.Load()/10 {
+		t.Errorf("more than a tenth of the calls failed: %v", l)
+	}
+	if slowest := time.Duration(l.slowest.Load()); slowest > 2*time.Second {
+		t.Errorf("a call took %v", slowest)
+	}
+}
+
 // The sentinels and the servers that they watch have passwords of their own.
 func TestSentinelPasswords(t *testing.T) {
 	t.Parallel()
@@ -186,8 +225,26 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("a slot moves", func(t *testing.T) { slotMoves(t, fleet, s) })
+	t.Run("a master hands over", func(t *testing.T) { masterHandsOver(t, fleet, s) })
 	t.Run("a master dies", func(t *testing.T) { masterDies(t, fleet, s) })
 	t.Log(log.String())
+	t.Run("no connection is left", func(t *testing.T) { nothingLeft(t, fleet, s) })
+}
+
+func nothingLeft(t *testing.T, fleet *servers.Cluster, s *Store) {
+	s.Close()
+	for _, r := range fleet.Nodes {
+		if r.PID() == 0 {
+			continue
+		}
+		eventually(t, time.Second, func() error {
+			list, err := r.Do("CLIENT", "LIST")
+			if err == nil && strings.Contains(list, "name=sluice") {
+				err = fmt.Errorf("a connection is left: %s", list)
+			}
+			return err
+		})
+	}
 }
 
 func slotsAgree(t *testing.T, fleet *servers.Cluster, s *Store) {
@@ -278,6 +335,23 @@ func slotMoves(t *testing.T, fleet *servers.Cluster, s *Store) {
 	if before > l.ok.Load()/10 {
 		t.Errorf("more than a tenth of the calls failed: %v", l)
 	}
+}
+
+func masterHandsOver(t *testing.T, fleet *servers.Cluster, s *Store) {
+	l := startLoad(s, 4, manyKeys)
+	if answer, err := fleet.Nodes[5].Do("CLUSTER", "FAILOVER"); err != nil || answer != "OK" {
+		t.Fatal(answer, err)
+	}
+	took := eventually(t, 10*time.Second, func() error {
+		owner, err := fleet.Owner(16383)
+		if err == nil && owner != fleet.Nodes[5] {
+			err = errors.New("the master has not handed over")
+		}
+		return err
+	})
+	back := eventually(t, 3*time.Second, func() error { return takeAll(s) })
+	l.end()
+	t.Logf("handed over after %v, all decisions %v later; %v", took, back, l)
 }
 
 func masterDies(t *testing.T, fleet *servers.Cluster, s *Store) {
