@@ -170,8 +170,10 @@ func randomOutage(rng *rand.Rand) outage {
 	return outage{
 		instances: []int{1, 1, 2, 3, 5, 12}[rng.IntN(6)],
 		limit: []sluice.Limit{
-			perSecond(10), perSecond(100), {Tokens: 50, Per: time.Second, Burst: 4},
-			{Tokens: 20, Per: time.Second, Burst: 200}, {Tokens: 2, Per: time.Second, Burst: 1},
+			perSecond(10), perSecond(100),
+			{Tokens: 50, Per: time.Second, Burst: 4},
+			{Tokens: 20, Per: time.Second, Burst: 200},
+			{Tokens: 2, Per: time.Second, Burst: 1},
 		}[rng.IntN(5)],
 		every: time.Duration(1+rng.IntN(20)) * time.Millisecond,
 		away:  time.Duration(300+rng.IntN(4000)) * time.Millisecond, // nobody misses it
@@ -197,7 +199,11 @@ func TestBound(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	for i := range 100 {
+	histories := 100
+	if race {
+		histories = 30
+	}
+	for i := range histories {
 		o := randomOutage(rng)
 		synctest.Test(t, func(t *testing.T) {
 			all, sources := o.play(t, seed+uint64(i))

@@ -31,60 +31,78 @@ func TestModes(t *testing.T) {
 		left    int64 // of local key "l", 5 being this instance's share
 	}{
 		{
-			"local", []sluice.Charge{charge("l", 2, 0, local)},
-			[]sluice.Decision{{Allowed: true, Granted: 2, Limit: 5, Remaining: 3}}, 3,
+			"local",
+			[]sluice.Charge{charge("l", 2, 0, local)},
+			[]sluice.Decision{{Allowed: true, Granted: 2, Limit: 5, Remaining: 3}},
+			3,
 		},
 		{
-			"allow", []sluice.Charge{charge("a", 2, 0, allow)},
-			[]sluice.Decision{{Allowed: true, Granted: 2, Limit: 10, Remaining: 8}}, 5,
+			"allow",
+			[]sluice.Charge{charge("a", 2, 0, allow)},
+			[]sluice.Decision{{Allowed: true, Granted: 2, Limit: 10, Remaining: 8}},
+			5,
 		},
 		{
-			"deny", []sluice.Charge{charge("d", 2, 0, deny)},
-			[]sluice.Decision{{Limit: 10, RetryAfter: 300 * time.Millisecond}}, 5,
+			"deny",
+			[]sluice.Charge{charge("d", 2, 0, deny)},
+			[]sluice.Decision{{Limit: 10, RetryAfter: 300 * time.Millisecond}},
+			5,
 		},
 		{
-			"deny holds a group back", []sluice.Charge{charge("l", 2, 0, local), charge("a", 1, 0, allow), charge("d", 1, 0, deny)},
+			"deny holds a group back",
+			[]sluice.Charge{charge("l", 2, 0, local), charge("a", 1, 0, allow), charge("d", 1, 0, deny)},
 			[]sluice.Decision{
 				{Allowed: true, Limit: 5, Remaining: 5},
 				{Allowed: true, Limit: 10, Remaining: 10},
 				{Limit: 10, RetryAfter: 300 * time.Millisecond},
-			}, 5,
+			},
+			5,
 		},
 		{
-			"groups are on their own", []sluice.Charge{charge("d", 1, 0, deny), charge("l", 1, 1, local)},
+			"groups are on their own",
+			[]sluice.Charge{charge("d", 1, 0, deny), charge("l", 1, 1, local)},
 			[]sluice.Decision{
 				{Limit: 10, RetryAfter: 300 * time.Millisecond},
 				{Allowed: true, Granted: 1, Limit: 5, Remaining: 4},
-			}, 4,
+			},
+			4,
 		},
 		{
-			"peeks", []sluice.Charge{charge("l", 0, 0, local), charge("a", 0, 0, allow), charge("d", 0, 0, deny)},
+			"peeks",
+			[]sluice.Charge{charge("l", 0, 0, local), charge("a", 0, 0, allow), charge("d", 0, 0, deny)},
 			[]sluice.Decision{
 				{Allowed: true, Limit: 5, Remaining: 5},
 				{Allowed: true, Limit: 10, Remaining: 10},
 				{Allowed: true, Limit: 10},
-			}, 5,
+			},
+			5,
 		},
 		{
-			"a peek on deny holds nobody back", []sluice.Charge{charge("d", 0, 0, deny), charge("l", 1, 0, local)},
+			"a peek on deny holds nobody back",
+			[]sluice.Charge{charge("d", 0, 0, deny), charge("l", 1, 0, local)},
 			[]sluice.Decision{
 				{Allowed: true, Limit: 10},
 				{Allowed: true, Granted: 1, Limit: 5, Remaining: 4},
-			}, 4,
+			},
+			4,
 		},
 		{
-			"a refused local charge holds allow back", []sluice.Charge{charge("l", 6, 0, local), charge("a", 1, 0, allow)},
+			"a refused local charge holds allow back",
+			[]sluice.Charge{charge("l", 6, 0, local), charge("a", 1, 0, allow)},
 			[]sluice.Decision{
 				{Limit: 5, Remaining: 5, RetryAfter: 300 * time.Millisecond}, // over the share: only the store can
 				{Allowed: true, Limit: 10, Remaining: 10},
-			}, 5,
+			},
+			5,
 		},
 		{
-			"a key twice, over the share", []sluice.Charge{charge("l", 3, 0, local), charge("l", 3, 0, local)},
+			"a key twice, over the share",
+			[]sluice.Charge{charge("l", 3, 0, local), charge("l", 3, 0, local)},
 			[]sluice.Decision{
 				{Allowed: true, Limit: 5, Remaining: 5},
 				{Limit: 5, Remaining: 5, RetryAfter: 300 * time.Millisecond},
-			}, 5,
+			},
+			5,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

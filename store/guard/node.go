@@ -2,7 +2,9 @@ package guard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,9 +211,7 @@ func (s *Store) node(c *sluice.Charge) *node {
 		return n
 	}
 	nodes := make(map[string]*node, len(old)+1)
-	for name, n := range old {
-		nodes[name] = n
-	}
+	maps.Copy(nodes, old)
 	n := newNode(clone(name), s.o.Probe, c)
 	nodes[n.name] = n
 	s.nodes.Store(&nodes)
@@ -220,15 +220,5 @@ func (s *Store) node(c *sluice.Charge) *node {
 
 // allNodes returns the nodes met so far by name.
 func (s *Store) allNodes() []*node {
-	var all []*node
-	for _, n := range *s.nodes.Load() {
-		all = append(all, n)
-	}
-	slices.SortFunc(all, func(a, b *node) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
-	return all
+	return slices.SortedFunc(maps.Values(*s.nodes.Load()), func(a, b *node) int { return strings.Compare(a.name, b.name) })
 }
