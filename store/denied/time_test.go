@@ -218,3 +218,47 @@ func TestAnswersOverrunByAReset(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsToldBesideARefusalIsNew refuses a key again and again, and its
+// neighbour's state, which was told once, is not told after a second.
+func TestWhatIsToldBesideARefusalIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newCounted(Options{})
+		first := sluice.Charge{Key: "first", Limit: daily, N: 1}
+		second := sluice.Charge{Key: "second", Limit: sluice.Limit{Tokens: 10, Per: time.Hour}, N: 1}
+		take(t, s, first, second)
+		take(t, s, first, second)
+		for _, want := range []int64{9, 9, 0, 0} {
+			take(t, s, first) // asks the store once a second
+			if d := take(t, s, first, second)[1]; d.Source != fromHere || d.Remaining != want {
+				t.Errorf("beside a refusal: got %+v, want Remaining %d", d, want)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+}
+
+// TestResetsUnderAnotherLimit resets a counter that two limits count on, as they
+// do while one takes the other's place.
+func TestResetsUnderAnotherLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newCounted(Options{})
+		other := daily
+		other.Burst = 2
+		for _, raise := range []func() error{
+			func() error { return s.Forget(t.Context(), []sluice.Charge{{Key: "key", Limit: other}}) },
+			func() error {
+				from := takeOne(t, s.next, "key", daily, 0)
+				return s.Settle(t.Context(), []sluice.Settlement{{Charge: sluice.Charge{Key: "key", Limit: other, N: -1}, From: from}})
+			},
+		} {
+			wantTake(t, s, "key", daily, 1, true, fromStore)
+			wantTake(t, s, "key", daily, 1, false, fromStore)
+			wantTake(t, s, "key", daily, 1, false, fromHere)
+			if err := raise(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantTake(t, s, "key", daily, 1, true, fromStore)
+	})
+}
