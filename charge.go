@@ -203,6 +203,7 @@ type Locator interface {
 // A Registrar is a Store in which instances tell each other that they live.
 type Registrar interface {
 	// Register says that the instance id lives for the time to live from now,
-	// in the store's time, and returns the ids of all that do, sorted.
+	// in the store's time, and returns the ids of all that do, sorted. A time
+	// of 0 says that it is gone.
 	Register(ctx context.Context, id string, ttl time.Duration) (live []string, err error)
 }

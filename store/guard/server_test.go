@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/servers"
+	"github.com/sluice-limiter/sluice/store/coalesce"
 	"github.com/sluice-limiter/sluice/store/guard"
 	"github.com/sluice-limiter/sluice/store/memory"
 	"github.com/sluice-limiter/sluice/store/redis"
@@ -65,6 +66,9 @@ func TestRealOutages(t *testing.T) {
 			if d.Source != sluice.SourceStore || d.Remaining != 0 {
 				t.Errorf("what was used up meanwhile: %+v, want nothing left in the server", d)
 			}
+			if stats := h.guard.Stats(); stats.Live != 1 || !stats.Known || stats.Lost != 0 {
+				t.Errorf("stats = %+v, want one instance counted and nothing lost", stats)
+			}
 		})
 	}
 }
@@ -85,14 +89,16 @@ type harness struct {
 	took []time.Duration
 }
 
-func newHarness(t *testing.T, server *servers.Redis) *harness {
+func newHarness(t *testing.T, process *servers.Redis) *harness {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{server.Addr}, DisableRetry: true, DisableCache: true,
+		InitAddress: []string{process.Addr}, DisableRetry: true, DisableCache: true,
 	})
 	must(t, err)
 	t.Cleanup(client.Close)
-	next := redis.New(client, redis.Options{})
-	h := &harness{guard: guard.New(next, memory.New(memory.Options{}), guard.Options{TTL: time.Second})}
+	server := redis.New(client, redis.Options{})
+	next := coalesce.New(server, coalesce.Options{})
+	t.Cleanup(next.Close)
+	h := &harness{guard: guard.New(next, memory.New(memory.Options{}), guard.Options{TTL: time.Second, Registrar: server})}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { h.guard.Run(ctx) })
