@@ -16,6 +16,9 @@ const (
 	// The waits between two attempts double from the first to the last.
 	firstWait = 10 * time.Millisecond
 	lastWait  = 250 * time.Millisecond
+	// refusedWait is the last for a server that is there and refuses, as for a
+	// wrong password: it need not hear of that so often.
+	refusedWait = time.Second
 	// renewEvery bounds how often the client is made anew.
 	renewEvery = time.Second
 	// lingers is how long a replaced client may finish its calls.
@@ -29,6 +32,7 @@ type keeper struct {
 	renewed time.Time
 	known   map[string]bool // nodes that Connected was told of
 	told    string          // what Lost was told of no connection at all
+	refused bool            // a server was there and refused
 }
 
 func (l *link) start() {
@@ -49,7 +53,7 @@ func (k *keeper) run() {
 			wait = firstWait
 		} else {
 			pause = wait/2 + rand.N(wait)
-			wait = min(2*wait, lastWait)
+			wait = min(2*wait, k.lastWait())
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -64,13 +68,22 @@ func (k *keeper) run() {
 	}
 }
 
+func (k *keeper) lastWait() time.Duration {
+	if k.refused {
+		return refusedWait
+	}
+	return lastWait
+}
+
 // tend makes what is missing, and says whether everything stands.
 func (k *keeper) tend() bool {
+	k.refused = false
 	s := k.session.Load()
 	if s == nil || k.stale.Load() && time.Since(k.renewed) >= renewEvery {
 		k.renewed = time.Now()
 		next, err := k.connect()
 		if err != nil {
+			_, k.refused = rueidis.IsRedisErr(err)
 			if s == nil {
 				k.lost.Store(&err)
 				k.tellLost(err)
@@ -152,6 +165,9 @@ func (k *keeper) mark(n *node, err error) {
 		return
 	}
 	n.err.Store(&err)
+	if _, ok := rueidis.IsRedisErr(err); ok {
+		k.refused = true
+	}
 	if errors.Is(err, errReplica) {
 		k.stale.Store(true)
 	}

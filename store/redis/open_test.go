@@ -91,13 +91,16 @@ func TestOpenWhileTheServerIsAway(t *testing.T) {
 			t.Errorf("a call to a server that is away took %v", took)
 		}
 	}
+	eventually(t, 2*time.Second, func() error {
+		if got := lost.String(); !strings.Contains(got, server.Addr) {
+			return fmt.Errorf("Lost was told %q, want the address", got)
+		}
+		return nil
+	})
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("back after %v", eventually(t, 2*time.Second, func() error { return take(s, "key") }))
-	if got := lost.String(); !strings.Contains(got, server.Addr) {
-		t.Errorf("Lost was told %q, want the address", got)
-	}
 }
 
 // told collects what a store tells.

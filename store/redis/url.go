@@ -29,7 +29,14 @@ type target struct {
 	guide  credentials // of the sentinels
 }
 
-// A badURL says what is wrong with a URL, in words that repeat nothing from
+// CheckURL reports what is wrong with a URL for [Open], without looking at the
+// files that it names.
+func CheckURL(url string) error {
+	_, err := parseURL(url)
+	return err
+}
+
+// badURL says what is wrong with a URL, in words that repeat nothing from
 // where a password may stand.
 func badURL(format string, args ...any) error {
 	return fmt.Errorf("redis: url: "+format, args...)

@@ -118,6 +118,9 @@ var badURLs = map[string]string{
 func TestParseURLErrors(t *testing.T) {
 	for url, want := range badURLs {
 		got, err := parseURL(url)
+		if check := CheckURL(url); (check == nil) != (err == nil) {
+			t.Errorf("CheckURL(%q) = %v, want %v", url, check, err)
+		}
 		if err == nil {
 			t.Errorf("parseURL(%q) = %+v, want an error with %q", url, got, want)
 			continue
