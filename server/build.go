@@ -20,7 +20,7 @@ type state struct {
 
 // build makes a state of a configuration.
 func (s *Server) build(c *Config) (*state, error) {
-	now := &state{config: c, engine: policy.NewEngine(s.store, c.Set)}
+	now := &state{config: c, engine: policy.NewEngine(s.stack.Top, c.Set)}
 	if c.Gateway == nil {
 		return now, nil
 	}
@@ -33,6 +33,8 @@ func (s *Server) build(c *Config) (*state, error) {
 		HideRateLimit:  c.Gateway.Headers.HideRateLimit,
 		Jitter:         c.Gateway.Headers.Jitter,
 		Logger:         s.log,
+		Observe:        s.observe,
+		Latency:        s.metrics.Latency(),
 	})
 	if err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ drain: {delay: 5s, timeout: 1m}
 func TestErrorsNameFileLineAndField(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown field", "stoer: memory\n", `sluice.yaml:1: stoer: unknown field: did you mean store?`},
-		{"store", "store: mysql://root:pw@h/\n", `sluice.yaml:1: store: unknown store "mysql": want memory`},
+		{"store", "store: mysql://root:pw@h/\n", `sluice.yaml:1: store: redis: url: it must begin with redis://, rediss://, redis+cluster:// or redis+sentinel://; or memory`},
 		{"prefix", "prefix: '{a}'\n", `sluice.yaml:1: prefix: "{a}": want`},
 		{"max_keys", "max_keys: 0\n", `sluice.yaml:1: max_keys: `},
 		{"budget", "budget: 1m\n", `sluice.yaml:1: budget: `},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-limiter/sluice/gateway"
+	"github.com/sluice-limiter/sluice/store/redis"
 	"github.com/sluice-limiter/sluice/strictyaml"
 )
 
@@ -50,8 +51,11 @@ func (d *decoder) store(n strictyaml.Node) string {
 	if s == "" || s == "memory" {
 		return "memory"
 	}
-	scheme, _, _ := strings.Cut(s, ":")
-	n.Problem("unknown store %q: want memory", scheme)
+	// What is wrong with a URL is told without repeating it: it may hold a
+	// password.
+	if err := redis.CheckURL(s); err != nil {
+		n.Problem("%v; or memory", err)
+	}
 	return s
 }
 

@@ -9,27 +9,39 @@ import (
 // health answers whether the process lives and whether it should get traffic.
 type health struct {
 	draining atomic.Bool
+	degraded func() []string // nodes of the store that are not asked
 }
 
 // live answers 200 as long as the process can answer at all.
 func (h *health) live(w http.ResponseWriter, _ *http.Request) {
-	writeStatus(w, http.StatusOK, "alive")
+	writeStatus(w, http.StatusOK, status{Status: "alive"})
 }
 
-// ready answers 503 only while the server drains: nothing else that is wrong
-// would be better on another instance.
+// ready answers 503 only while the server drains. With the store away it is
+// ready all the same, and says so: limits go by their failure modes, and another
+// instance would have no more of the store.
 func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 	if h.draining.Load() {
-		writeStatus(w, http.StatusServiceUnavailable, "draining")
+		writeStatus(w, http.StatusServiceUnavailable, status{Status: "draining"})
 		return
 	}
-	writeStatus(w, http.StatusOK, "ready")
+	if away := h.degraded(); len(away) > 0 {
+		writeStatus(w, http.StatusOK, status{Status: "degraded", Away: away})
+		return
+	}
+	writeStatus(w, http.StatusOK, status{Status: "ready"})
 }
 
-func writeStatus(w http.ResponseWriter, code int, status string) {
+// A status is the body of a health answer.
+type status struct {
+	Status string   `json:"status"`
+	Away   []string `json:"store_away,omitempty"`
+}
+
+func writeStatus(w http.ResponseWriter, code int, s status) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	// A caller that is gone is no error of the server.
-	_ = json.NewEncoder(w).Encode(map[string]string{"status": status})
+	_ = json.NewEncoder(w).Encode(s)
 }

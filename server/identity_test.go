@@ -79,6 +79,13 @@ limits:
 		wantStatuses(t, "the pattern's text", s.statuses(1, "/", "X-Api-Key: shop-*"), 401)
 		wantStatuses(t, "a known key", s.statuses(4, "/", "X-Api-Key: known-key"), 200, 200, 200, 429)
 	})
+	t.Run("401, not secret", func(t *testing.T) {
+		s := start(t, limits+"identity: {tenant: {header: X-Tenant, unknown: \"401\"}}\n"+gatewayYAML)
+		// A pattern names nobody, least of all who writes it down.
+		wantStatuses(t, "the pattern's text", s.statuses(1, "/", "X-Tenant: shop-*"), 401)
+		wantStatuses(t, "what it matches", s.statuses(1, "/", "X-Tenant: shop-a"), 401)
+		wantStatuses(t, "a known name", s.statuses(1, "/", "X-Tenant: known-key"), 200)
+	})
 	t.Run("default", func(t *testing.T) {
 		s := start(t, limits+identity("default")+gatewayYAML)
 		wantStatuses(t, "one key", s.statuses(3, "/", "X-Api-Key: one"), 200, 200, 429)

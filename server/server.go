@@ -13,9 +13,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/gateway"
-	"github.com/sluice-limiter/sluice/store/memory"
+	"github.com/sluice-limiter/sluice/metrics"
+	"github.com/sluice-limiter/sluice/policy"
+	"github.com/sluice-limiter/sluice/store/coalesce"
+	"github.com/sluice-limiter/sluice/store/guard"
+	"github.com/sluice-limiter/sluice/store/redis"
 )
 
 // A Server runs a configuration. Its life is New, Listen, Serve. Reload and Addr
@@ -23,7 +26,9 @@ import (
 type Server struct {
 	log       *slog.Logger
 	started   *Config // what listeners, store and transport are made of
-	store     sluice.Store
+	stack     *Stack
+	metrics   *metrics.Metrics
+	observe   func(*http.Request, *policy.Verdict, error)
 	transport *gateway.Transport
 	health    health
 	reload    chan struct{}
@@ -33,7 +38,8 @@ type Server struct {
 
 	listeners []listener
 	requests  atomic.Int64 // under way
-	cut       func()       // ends the contexts of all requests
+	closing   sync.Once
+	cut       func() // ends the contexts of all requests
 }
 
 // A listener is an address and what answers there.
@@ -46,20 +52,40 @@ type listener struct {
 // New returns a server that has not begun to listen. It logs the warnings of
 // the configuration.
 func New(c *Config, log *slog.Logger) (*Server, error) {
+	m := metrics.New(metrics.Options{Version: version(), Away: []error{redis.ErrAway, guard.ErrAway, coalesce.ErrClosed}, Logger: log})
+	stack, err := NewStack(context.Background(), c, m, log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: store: %w", c.Path, err)
+	}
 	s := &Server{
 		log:     log,
 		started: c,
-		store:   memory.New(memory.Options{MaxKeys: c.MaxKeys}),
+		stack:   stack,
+		metrics: m,
 		reload:  make(chan struct{}, 1),
 	}
+	s.health.degraded = stack.Degraded
+	s.observe = m.Observer(func() *policy.Set { return s.now.Load().config.Set })
 	if c.Gateway != nil {
 		s.transport = gateway.NewTransport(c.Gateway.Transport)
 	}
 	if err := s.put(c); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
+
+// version returns the version of the program, as it was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
+
+// Close ends what New began. A server that serves closes itself when it stops.
+func (s *Server) Close() { s.closing.Do(s.stack.Close) }
 
 // Listen opens all listeners, or none; the error names those that failed.
 func (s *Server) Listen() error {
@@ -170,6 +196,7 @@ func (s *Server) adminServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.health.live)
 	mux.HandleFunc("GET /readyz", s.health.ready)
+	mux.Handle("GET /metrics", s.metrics.Handler())
 	return &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,
@@ -188,6 +215,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { s.follow(watching) })
+	// The store is looked after until the last request has been answered.
+	tending, stopTending := context.WithCancel(context.Background())
+	background.Go(func() { s.stack.Run(tending) })
 	failed := make(chan error, len(s.listeners))
 	for _, l := range s.listeners {
 		s.log.Info("listening", slog.String("for", l.name), slog.String("address", l.net.Addr().String()))
@@ -200,7 +230,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	stopWatching()
 	err = errors.Join(err, s.drain(err == nil))
+	stopTending()
 	background.Wait()
+	s.Close()
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
 	}

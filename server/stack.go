@@ -1,9 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,6 +42,7 @@ type Stack struct {
 	guard    *guard.Store
 	split    *split.Store // nil: all keys are in one place
 	denied   *denied.Store
+	lost     lost
 }
 
 // NewStack makes the stack of a configuration. A store that is away is no
@@ -55,8 +59,12 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 	s.redis, err = redis.Open(ctx, c.Store, redis.OpenOptions{
 		Options:   redis.Options{Prefix: c.Prefix},
 		Budget:    c.Budget,
-		Connected: func(r redis.Report) { connected(log, r) },
+		Connected: func(r redis.Report) {
+			s.lost.set(r.Node, false)
+			connected(log, r)
+		},
 		Lost: func(node string, err error) {
+			s.lost.set(node, true)
 			log.Warn("store does not answer: limits go by their failure modes", slog.String("node", node), slog.Any("error", err))
 		},
 	})
@@ -72,7 +80,7 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 		OnState: func(node string, from, to guard.State) {
 			log.Warn("breaker of the store changed", slog.String("node", node), slog.String("from", from.String()), slog.String("to", to.String()))
 		},
-		OnBeat: newBeats(log).note,
+		OnBeat: newBeats(log, c.Instances).note,
 	})
 	top := sluice.Store(s.guard)
 	if strings.Contains(c.Store, "+cluster:") {
@@ -109,24 +117,45 @@ func (s *Stack) Close() {
 	s.coalesce.Close()
 }
 
-// Degraded returns the names of the nodes that are not asked, "store" for one
-// without a name.
+// Degraded returns the names of the nodes that do not answer or are not asked,
+// sorted; "store" for one without a name.
 func (s *Stack) Degraded() []string {
 	if s.guard == nil {
 		return nil
 	}
-	var names []string
+	names := s.lost.names()
 	for _, n := range s.guard.Stats().Nodes {
-		if n.State == guard.Closed {
-			continue
+		if n.State != guard.Closed {
+			names = append(names, cmp.Or(n.Name, "store"))
 		}
-		name := n.Name
-		if name == "" {
-			name = "store"
-		}
-		names = append(names, name)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// lost holds the nodes that are not connected.
+type lost struct {
+	mu    sync.Mutex
+	nodes map[string]bool
+}
+
+func (l *lost) set(node string, lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.nodes == nil {
+		l.nodes = make(map[string]bool)
+	}
+	if lost {
+		l.nodes[node] = true
+	} else {
+		delete(l.nodes, node)
+	}
+}
+
+func (l *lost) names() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.nodes))
 }
 
 // connected says what a server that was connected to is able to do.
@@ -148,7 +177,7 @@ type beats struct {
 	failed bool
 }
 
-func newBeats(log *slog.Logger) *beats { return &beats{log: log} }
+func newBeats(log *slog.Logger, configured int) *beats { return &beats{log: log, live: configured} }
 
 func (b *beats) note(live int, err error) {
 	b.mu.Lock()

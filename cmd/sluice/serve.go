@@ -61,6 +61,7 @@ func (p *program) runServer(ctx context.Context, c *server.Config, log *slog.Log
 		return err
 	}
 	if err := s.Listen(); err != nil {
+		s.Close()
 		return err
 	}
 	defer onHangup(s.Reload)()
