@@ -39,7 +39,7 @@ func (p *budgets) start(ctx context.Context, d time.Duration) *budget {
 // stop ends the use of b by the call.
 func (p *budgets) stop(b *budget) {
 	if b.timer.Stop() {
-		b.values = nil
+		b.values = context.Background() // a child that is cancelled late still asks
 		p.pool.Put(b)
 	}
 }
