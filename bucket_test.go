@@ -37,6 +37,25 @@ func TestBucketIsDecide(t *testing.T) {
 	})
 }
 
+// TestBucketIsDecideAboutTickZero tries each tick about the one instant that
+// states cannot name.
+func TestBucketIsDecideAboutTickZero(t *testing.T) {
+	for start := int64(-60); start <= 10; start++ {
+		for back := int64(0); back < 60; back++ {
+			k := newKey(t, "1000/ms burst 3")
+			state := int64(0)
+			for i, now := range []int64{start, start, start + 5, start - back, start - back, start + 16} {
+				want := k.take(now, 1)
+				next, got := k.meter.Bucket(state, now, 1, 1)
+				if got != want || next != k.state.Time {
+					t.Fatalf("from %d, back %d, step %d: Bucket = %d, %+v, want %d, %+v", start, back, i, next, got, k.state.Time, want)
+				}
+				state = next
+			}
+		}
+	}
+}
+
 func TestBucketAllocatesNothing(t *testing.T) {
 	l, err := ParseLimit("100/s")
 	if err != nil {

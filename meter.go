@@ -255,6 +255,10 @@ func (m *Meter) Bucket(state, now, n, unit int64) (next int64, d Decision) {
 	} else if state != 0 && state-now > m.span {
 		next = m.exhausted(now)
 	}
+	if next == 1 || next == -1 { // perhaps given way: see arrival
+		debt = m.debt(next, now)
+		room = m.bucketRoom(debt)
+	}
 	d = Decision{
 		Allowed:    granted > 0,
 		Granted:    granted,

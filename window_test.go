@@ -114,6 +114,27 @@ func TestFixedWindowEndsAtItsEdge(t *testing.T) {
 	}
 }
 
+// TestTokensTakenWhileTimeStandsStillCountOn holds that a clock set back over an
+// edge does not open the window ahead anew.
+func TestTokensTakenWhileTimeStandsStillCountOn(t *testing.T) {
+	for _, limit := range []string{"5/s fixed_window", "5/s sliding_window"} {
+		k := newKey(t, limit)
+		d := k.take(ticksPerSecond, 2) // in the window that starts here
+		back := k.take(ticksPerSecond-1, 2)
+		if back.Remaining != 1 || back.At != ticksPerSecond {
+			t.Errorf("%s: %+v a tick earlier, want 1 remaining in the same window", limit, back)
+		}
+		if got := k.passes(ticksPerSecond, 5); got != 1 {
+			t.Errorf("%s: %d pass when the clock is there again, want 1", limit, got)
+		}
+		k.settle(ticksPerSecond-1, -2, back)
+		k.settle(ticksPerSecond-1, -2, d)
+		if got := k.meter.Room(&k.state, ticksPerSecond-1); got != 4 {
+			t.Errorf("%s: %d are left after giving back 4 of 5, want 4", limit, got)
+		}
+	}
+}
+
 func TestStateFromFarAheadCountsNow(t *testing.T) {
 	for _, limit := range []string{"5/s fixed_window", "5/s sliding_window"} {
 		k := newKey(t, limit)
