@@ -2,7 +2,6 @@ package coalesce
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
@@ -11,26 +10,31 @@ import (
 // A batch is one call of the store below, made of items.
 type batch struct {
 	lane      *lane
+	next      *batch // that goes out with it
 	items     []*item
-	keys      []*key // beside the items
+	keys      []*key // of the items, each once
 	size      int    // charges
 	charges   []sluice.Charge
 	decisions []sluice.Decision
 	back      []sluice.Settlement
 }
 
-var batches = sync.Pool{New: func() any { return new(batch) }}
-
-func newBatch(l *lane) *batch {
-	b := batches.Get().(*batch)
+func (s *Store) newBatch(l *lane) *batch {
+	b := s.batches.Get().(*batch)
 	b.lane = l
 	return b
 }
 
-func (b *batch) add(it *item) {
+// add takes an item along, and notes its key if it is the first of that. The
+// lane's mu must be held.
+func (b *batch) add(it *item, first bool) {
 	b.items = append(b.items, it)
-	b.keys = append(b.keys, it.key)
 	b.size += len(it.first.charges)
+	if first {
+		b.keys = append(b.keys, it.key)
+		it.key.inFlight++
+		it.key.last = b
+	}
 }
 
 // recycle keeps the batch's memory, and nothing that others hold.
@@ -39,8 +43,9 @@ func (b *batch) recycle() {
 	clear(b.keys)
 	clear(b.charges)
 	clear(b.back)
+	s := b.lane.s
 	*b = batch{items: b.items[:0], keys: b.keys[:0], charges: b.charges[:0], decisions: b.decisions[:0], back: b.back[:0]}
-	batches.Put(b)
+	s.batches.Put(b)
 }
 
 // run makes the call and answers everyone who waits for it.
@@ -64,9 +69,6 @@ func (b *batch) run() {
 		b.handOut(it, b.charges[at:end], decisions[at:end])
 		at = end
 	}
-	if len(b.back) > 0 && s.settler != nil {
-		b.giveBack()
-	}
 }
 
 // asked returns the charges that callers asked, each counted by itself.
@@ -82,10 +84,12 @@ func (b *batch) asked() int64 {
 // once.
 const backTimeout = time.Second
 
+// giveBack gives back what nobody took. The call has landed, so that nobody
+// waits for it.
 func (b *batch) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), backTimeout)
 	defer cancel()
-	// Lost, the keys admit less until they refill; nobody waits for it.
+	// Lost, the keys admit less until they refill.
 	_ = b.lane.s.settler.Settle(ctx, b.back)
 }
 
@@ -128,6 +132,9 @@ func (b *batch) handOut(it *item, charges []sluice.Charge, decisions []sluice.De
 		each := decisions[i].Granted
 		if several {
 			each = charges[i].Unit
+		}
+		if b.lane.s.settler == nil {
+			continue
 		}
 		if left := decisions[i].Granted - taken*each; left > 0 {
 			back := charges[i]

@@ -10,8 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-limiter/sluice"
 )
@@ -41,6 +43,8 @@ type Store struct {
 
 	workers workers
 	waiters sync.Pool // *waiter
+	batches sync.Pool // *batch
+	seed    maphash.Seed
 	calls   atomic.Int64
 	charges atomic.Int64
 
@@ -60,10 +64,11 @@ func New(next sluice.Store, o Options) *Store {
 	if o.Charges == 0 {
 		o.Charges = 128
 	}
-	s := &Store{next: next, o: o, lanes: make(map[int]*lane)}
+	s := &Store{next: next, o: o, seed: maphash.MakeSeed(), lanes: make(map[int]*lane)}
 	s.locator, _ = next.(sluice.Locator)
 	s.settler, _ = next.(sluice.Settler)
 	s.waiters.New = func() any { return &waiter{done: make(chan struct{}, 1)} }
+	s.batches.New = func() any { return new(batch) }
 	s.workers.init()
 	return s
 }
@@ -89,7 +94,7 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	}
 	w := s.waiters.Get().(*waiter)
 	w.ask(charges)
-	s.lane(charges).add(w)
+	s.lane(charges).add(w, s.sum(charges))
 	select {
 	case <-w.done:
 	case <-ctx.Done():
@@ -115,6 +120,17 @@ func (s *Store) Stats() Stats {
 	return Stats{Calls: s.calls.Load(), Charges: s.charges.Load()}
 }
 
+// sum returns a number that is equal for equal calls and likely differs for
+// others.
+func (s *Store) sum(charges []sluice.Charge) uint64 {
+	sum := uint64(len(charges))
+	for i := range charges {
+		c := &charges[i]
+		sum = (sum^maphash.String(s.seed, c.Key))*0x9e3779b97f4a7c15 + uint64(c.N)
+	}
+	return sum
+}
+
 // lane returns the queue of the place where a call is decided.
 func (s *Store) lane(charges []sluice.Charge) *lane {
 	slot := 0
@@ -130,7 +146,7 @@ func (s *Store) lane(charges []sluice.Charge) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lanes[slot] == nil {
-		s.lanes[slot] = &lane{s: s, keys: make(map[string]*key)}
+		s.lanes[slot] = &lane{s: s, keys: make(map[string]*key), open: make(map[uint64]*item)}
 	}
 	return s.lanes[slot]
 }
@@ -158,4 +174,13 @@ func (s *Store) Settle(ctx context.Context, settlements []sluice.Settlement) err
 		return fmt.Errorf("settle: %w", sluice.ErrUnsupported)
 	}
 	return s.settler.Settle(ctx, settlements)
+}
+
+// Register implements [sluice.Registrar] by the store below.
+func (s *Store) Register(ctx context.Context, id string, ttl time.Duration) ([]string, error) {
+	r, ok := s.next.(sluice.Registrar)
+	if !ok {
+		return nil, fmt.Errorf("register: %w", sluice.ErrUnsupported)
+	}
+	return r.Register(ctx, id, ttl)
 }

@@ -4,33 +4,53 @@ import "sync"
 
 // A lane holds the calls of one place: those under way and those that wait.
 //
-// Items that wait are ready, if only the place is busy, or parked with their
-// key, if that has enough calls under way. Whenever something is ready, as many
-// calls are under way as may be, and whenever something is parked, its key has
-// calls under way: so each item's turn comes when a call ends.
+// Each item waits with its key. A key that has items and not too many calls
+// under way is ready; a call takes an item from each ready key in turn. While
+// fewer calls are under way than may be, no key is ready; and a key that has
+// items and is not ready has calls under way: so each item's turn comes when a
+// call ends.
 type lane struct {
 	s *Store
 
 	mu       sync.Mutex
 	inFlight int // calls
 	keys     map[string]*key
-	ready    queue
-	spare    []*key // to be used again
+	open     map[uint64]*item // the items that wait and can be joined, by their sums
+	ready    keyQueue         // may hold keys that have too many calls under way by now
+	spare    []*key           // to be used again
 }
 
-// A key counts the calls under way that begin with a key, and holds the items
-// for it that are not under way.
+// A key holds the items that begin with a key and wait, first come, first
+// served, and counts the calls under way that have such items.
 type key struct {
 	name     string
 	inFlight int
-	open     []*item // ready or parked: still to be joined
-	parked   queue
+	waiting  itemQueue
+	ready    bool   // in the lane's queue; waiting is not empty then
+	last     *batch // the latest of the calls under way; nil perhaps
+	next     *key   // in the lane's queue
 }
 
-// A queue holds items, first come, first served.
-type queue struct{ first, last *item }
+type keyQueue struct{ first, last *key }
 
-func (q *queue) push(it *item) {
+func (q *keyQueue) push(k *key) {
+	k.next = nil
+	if q.first == nil {
+		q.first = k
+	} else {
+		q.last.next = k
+	}
+	q.last = k
+}
+
+func (q *keyQueue) pop() {
+	k := q.first
+	q.first, k.next = k.next, nil
+}
+
+type itemQueue struct{ first, last *item }
+
+func (q *itemQueue) push(it *item) {
 	it.next = nil
 	if q.first == nil {
 		q.first = it
@@ -40,35 +60,28 @@ func (q *queue) push(it *item) {
 	q.last = it
 }
 
-func (q *queue) pop() *item {
+func (q *itemQueue) pop() {
 	it := q.first
-	if it != nil {
-		q.first = it.next
-		it.next = nil
-	}
-	return it
+	q.first, it.next = it.next, nil
 }
 
-// add lets a waiter's call go out at once, or wait.
-func (l *lane) add(w *waiter) {
+// add lets a waiter's call go out at once, or wait. sum is equal for equal
+// calls.
+func (l *lane) add(w *waiter, sum uint64) {
 	l.mu.Lock()
-	k := l.key(w.charges[0].Key)
-	for _, it := range k.open {
-		if it.joins(w) {
-			it.join(w)
-			l.mu.Unlock()
-			return
-		}
-	}
-	it := newItem(k, w)
-	k.open = append(k.open, it)
-	if k.inFlight >= l.s.o.KeyInFlight {
-		k.parked.push(it)
+	if it := l.open[sum]; it != nil && it.joins(w) {
+		it.join(w)
 		l.mu.Unlock()
 		return
 	}
-	l.ready.push(it)
+	k := l.key(w.charges[0].Key)
+	it := newItem(k, w, sum)
+	k.waiting.push(it)
+	l.getReady(k)
 	b := l.dispatch()
+	if !it.sealed && !it.single {
+		l.open[sum] = it
+	}
 	l.mu.Unlock()
 	if b != nil {
 		l.s.workers.run(b)
@@ -90,10 +103,19 @@ func (l *lane) key(name string) *key {
 	return k
 }
 
+// getReady puts a key in the queue, if it has items that may go. mu must be
+// held.
+func (l *lane) getReady(k *key) {
+	if !k.ready && k.waiting.first != nil && k.inFlight < l.s.o.KeyInFlight {
+		k.ready = true
+		l.ready.push(k)
+	}
+}
+
 // release drops a key's entry once nothing is under way or waits. mu must be
 // held.
 func (l *lane) release(k *key) {
-	if k.inFlight > 0 || len(k.open) > 0 {
+	if k.inFlight > 0 || k.waiting.first != nil {
 		return
 	}
 	delete(l.keys, k.name)
@@ -110,21 +132,30 @@ func (l *lane) dispatch() *batch {
 		return nil
 	}
 	var b *batch
-	for it := l.ready.first; it != nil; it = l.ready.first {
+	for k := l.ready.first; k != nil; k = l.ready.first {
+		it := k.waiting.first
 		if b != nil && b.size+len(it.first.charges) > l.s.o.Charges {
 			break
 		}
 		l.ready.pop()
+		k.ready = false
+		rides := b != nil && k.last == b
+		if !rides && k.inFlight >= l.s.o.KeyInFlight {
+			continue // until a call lands
+		}
+		k.waiting.pop()
 		l.seal(it)
-		if !it.prune() {
-			l.release(it.key)
-			continue
+		if it.prune() {
+			if b == nil {
+				b = l.s.newBatch(l)
+			}
+			b.add(it, !rides)
 		}
-		it.key.inFlight++
-		if b == nil {
-			b = newBatch(l)
+		if k.waiting.first != nil {
+			k.ready = true
+			l.ready.push(k)
 		}
-		b.add(it)
+		l.release(k)
 	}
 	if b != nil {
 		l.inFlight++
@@ -134,27 +165,29 @@ func (l *lane) dispatch() *batch {
 
 // seal ends the joining of an item. mu must be held.
 func (l *lane) seal(it *item) {
-	open := it.key.open
-	for i := range open {
-		if open[i] == it {
-			it.key.open = append(open[:i], open[i+1:]...)
-			return
-		}
+	it.sealed = true
+	if l.open[it.sum] == it {
+		delete(l.open, it.sum)
 	}
 }
 
-// landed notes that a call has ended and returns the one that takes its place;
-// nil if none is ready.
+// landed notes that a call has ended and returns those that take its place,
+// linked; nil if none is ready.
 func (l *lane) landed(b *batch) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight--
 	for _, k := range b.keys {
 		k.inFlight--
-		if parked := k.parked.pop(); parked != nil {
-			l.ready.push(parked)
+		if k.last == b {
+			k.last = nil
 		}
+		l.getReady(k)
 		l.release(k)
 	}
-	return l.dispatch()
+	first := l.dispatch()
+	for last := first; last != nil; last = last.next {
+		last.next = l.dispatch()
+	}
+	return first
 }

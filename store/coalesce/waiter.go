@@ -40,18 +40,20 @@ func (w *waiter) left() bool { return w.state.Load() == gone }
 // An item is a call to be made, with all the waiters that ask exactly that.
 type item struct {
 	key         *key
+	sum         uint64
 	first, last *waiter
 	calls       int64 // waiters
-	single      bool  // the call asks for a part already, or nothing: it is not multiplied
+	single      bool  // the call asks for a part already, or for much: it is not multiplied
+	sealed      bool  // no longer waits and cannot be joined
 	next        *item // in a queue
 }
 
 // maxCalls bounds the waiters of one item, so that amounts stay in bounds.
 const maxCalls = 4096
 
-func newItem(k *key, w *waiter) *item {
+func newItem(k *key, w *waiter, sum uint64) *item {
 	it := &w.item
-	*it = item{key: k, first: w, last: w, calls: 1}
+	*it = item{key: k, sum: sum, first: w, last: w, calls: 1}
 	for i := range w.charges {
 		c := &w.charges[i]
 		it.single = it.single || c.Unit != 0 && c.Unit != c.N || c.N > sluice.MaxTokens/maxCalls

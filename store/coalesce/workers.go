@@ -11,8 +11,8 @@ var errCount = errors.New("coalesce: the store did not answer every charge")
 const maxIdle = 64
 
 // workers are the goroutines that make the calls. One that has ended a call
-// makes the next that is ready in its lane; with none, it waits for a while's
-// work of any lane.
+// makes the next that is ready in its lane; with none, it waits for one of any
+// lane.
 type workers struct {
 	work chan *batch
 	quit chan struct{}
@@ -51,10 +51,34 @@ func (p *workers) worker(b *batch) {
 	for b != nil {
 		b.run()
 		next := b.lane.landed(b)
+		if len(b.back) > 0 {
+			p.hand(next)
+			next = nil
+			b.giveBack()
+		} else if next != nil {
+			p.hand(next.next)
+			next.next = nil
+		}
 		b.recycle()
 		if b = next; b == nil {
 			b = p.next()
 		}
+	}
+}
+
+// hand gives linked calls to other workers. It is called by a worker, for which
+// close still waits.
+func (p *workers) hand(b *batch) {
+	for b != nil {
+		next := b.next
+		b.next = nil
+		select {
+		case p.work <- b:
+		default:
+			p.wait.Add(1)
+			go p.worker(b)
+		}
+		b = next
 	}
 }
 
@@ -90,11 +114,17 @@ func (p *workers) close() {
 	p.wait.Wait()
 }
 
-// abort answers everyone with an error, as if the call had been made.
+// abort answers everyone with an error, as if the call had been made, and those
+// that follow it.
 func (b *batch) abort(err error) {
 	for b != nil {
 		b.fail(err)
-		next := b.lane.landed(b)
+		last := b
+		for last.next != nil {
+			last = last.next
+		}
+		last.next = b.lane.landed(b)
+		next := b.next
 		b.recycle()
 		b = next
 	}
