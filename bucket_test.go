@@ -41,7 +41,7 @@ func TestBucketIsDecide(t *testing.T) {
 // states cannot name.
 func TestBucketIsDecideAboutTickZero(t *testing.T) {
 	for start := int64(-60); start <= 10; start++ {
-		for back := int64(0); back < 60; back++ {
+		for back := range int64(60) {
 			k := newKey(t, "1000/ms burst 3")
 			state := int64(0)
 			for i, now := range []int64{start, start, start + 5, start - back, start - back, start + 16} {

@@ -250,7 +250,7 @@ func withoutTTL(server *servers.Redis) (int, error) {
 		return 0, err
 	}
 	n := 0
-	for _, key := range strings.Fields(keys) {
+	for key := range strings.FieldsSeq(keys) {
 		ttl, err := server.Do("PTTL", key)
 		if err != nil {
 			return 0, err

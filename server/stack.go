@@ -57,8 +57,8 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 	}
 	var err error
 	s.redis, err = redis.Open(ctx, c.Store, redis.OpenOptions{
-		Options:   redis.Options{Prefix: c.Prefix},
-		Budget:    c.Budget,
+		Options: redis.Options{Prefix: c.Prefix},
+		Budget:  c.Budget,
 		Connected: func(r redis.Report) {
 			s.lost.set(r.Node, false)
 			connected(log, r)

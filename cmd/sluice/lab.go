@@ -63,11 +63,11 @@ func (p *program) printReport(r *lab.Report) error {
 			}
 			fmt.Fprintln(w)
 		}
-		for j := range row.NumField() {
-			if v, ok := row.Field(j).Interface().(float64); ok {
+		for _, field := range row.Fields() {
+			if v, ok := field.Interface().(float64); ok {
 				fmt.Fprintf(w, "%.2f\t", v)
 			} else {
-				fmt.Fprintf(w, "%v\t", row.Field(j).Interface())
+				fmt.Fprintf(w, "%v\t", field.Interface())
 			}
 		}
 		fmt.Fprintln(w)

@@ -43,6 +43,7 @@ func (s *Store) Run(ctx context.Context) {
 	s.running.Store(true)
 	defer s.running.Store(false)
 	parts.Wait()
+	s.settling.Wait()
 }
 
 // beatTimeout bounds one heartbeat.

@@ -97,6 +97,8 @@ type Store struct {
 	wake    chan struct{} // holds a token when there are debts to settle
 	counts  counts
 	running atomic.Bool // Run is
+	// settling holds the settlements that callers began and did not wait for.
+	settling sync.WaitGroup
 }
 
 // New returns a store over next, which must heed its context, be answered

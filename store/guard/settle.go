@@ -15,7 +15,7 @@ import (
 const (
 	settleBatch   = 128
 	settleCalls   = 4
-	settleTimeout = 100 * time.Millisecond
+	settleTimeout = time.Second
 )
 
 // remember notes a local grant to be settled.
@@ -43,7 +43,7 @@ func (s *Store) settleBefore(b *budget, n *node, charges []sluice.Charge) error 
 		}
 	}
 	if len(mine) > 0 {
-		if err := s.settleClaimed(b, n, mine); err != nil {
+		if err := s.settleWithin(b, n, mine); err != nil {
 			return err
 		}
 	}
@@ -59,19 +59,46 @@ func (s *Store) settleBefore(b *budget, n *node, charges []sluice.Charge) error 
 	return nil
 }
 
-// settleClaimed settles claimed debts in one call and releases them. If the last
-// call failed it first asks whether the store answers at all, since a settlement
-// is sent once.
-func (s *Store) settleClaimed(ctx context.Context, n *node, some []claimed) error {
-	if n.trouble.Load() != 0 && n.until.Load() == 0 {
-		if err := s.peek(ctx, n); err != nil {
-			for _, c := range some {
-				s.ledger.add(n, c.debt.charge(), c.amount)
-				s.ledger.release(c.debt)
-			}
-			return err
+// settleWithin settles claimed debts and waits for it no longer than a call's
+// budget. The settlement itself has its own time: cut off with the caller it
+// would be lost, as it is sent once.
+func (s *Store) settleWithin(b *budget, n *node, some []claimed) error {
+	if err := s.answers(b, n, some); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	s.settling.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+		defer cancel()
+		done <- s.settleClaimed(ctx, some)
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-b.Done():
+		return b.Err()
+	}
+}
+
+// answers makes sure, if the last call failed, that the store answers at all
+// before a settlement is sent, since that is sent once. If it does not, the
+// claims are owed as before.
+func (s *Store) answers(ctx context.Context, n *node, some []claimed) error {
+	if n.trouble.Load() == 0 || n.until.Load() != 0 {
+		return nil
+	}
+	err := s.peek(ctx, n)
+	if err != nil {
+		for _, c := range some {
+			s.ledger.add(n, c.debt.charge(), c.amount)
+			s.ledger.release(c.debt)
 		}
 	}
+	return err
+}
+
+// settleClaimed settles claimed debts in one call and releases them.
+func (s *Store) settleClaimed(ctx context.Context, some []claimed) error {
 	settlements := make([]sluice.Settlement, 0, len(some))
 	for _, c := range some {
 		if amount := s.deficit(c); amount > 0 {
@@ -142,7 +169,11 @@ func (s *Store) settleBatch(ctx context.Context, n *node, batch []claimed) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	p := permit{began: time.Now()}
-	if err := s.settleClaimed(ctx, n, batch); err != nil && !errors.Is(err, context.Canceled) {
+	err := s.answers(ctx, n, batch)
+	if err == nil {
+		err = s.settleClaimed(ctx, batch)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		s.fail(n, p)
 	}
 }

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -107,13 +106,4 @@ func before(charges []sluice.Charge, q *request, i int) int64 {
 		}
 	}
 	return tokens
-}
-
-// packFloats is the inverse of reply.next, for tests and settlements.
-func packFloats(numbers ...int64) string {
-	var b []byte
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
-	}
-	return string(b)
 }

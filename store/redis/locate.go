@@ -104,7 +104,7 @@ func (s *Store) Locate(c *sluice.Charge) sluice.Place {
 
 // ErrSlots reports a call whose keys are in several slots of a cluster; it was
 // not sent. The store split takes such calls apart.
-var ErrSlots = errors.New("redis: the call's keys are in several slots")
+var ErrSlots = fmt.Errorf("%w: the call's keys are in several slots", sluice.ErrCharge)
 
 // oneSlot checks a call's keys before they meet the client, which panics over
 // keys of several slots.

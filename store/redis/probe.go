@@ -106,17 +106,17 @@ func (p *probe) warn(format string, args ...any) {
 
 // info reads what the server says of itself.
 func (p *probe) info(ctx context.Context) {
-	text := ""
+	var text strings.Builder
 	for _, section := range []string{"server", "memory"} {
 		part, err := p.client.Do(ctx, p.client.B().Info().Section(section).Build()).ToString()
 		if err != nil {
 			p.warn("the server does not describe itself, so its eviction policy is unknown: %v", err)
 			return
 		}
-		text += part
+		text.WriteString(part)
 	}
 	fields := make(map[string]string)
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(text.String()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		fields[name] = value
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-limiter/sluice"
 )
 
-
 // Options say how a Store uses a server. The zero value is ready to use.
 type Options struct {
 	// Prefix begins every key, so that a server can be shared; "": "rl".
