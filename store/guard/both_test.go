@@ -47,7 +47,7 @@ func TestShareAndStore(t *testing.T) {
 		if d := s.one(full); d.Allowed || d.Source != sluice.SourceStore {
 			t.Errorf("a key that is full in the store: %+v, want its refusal", d)
 		}
-		time.Sleep(s.o.Probe + 4*s.o.Budget)
+		time.Sleep(s.fleetWait())
 		for range 5 {
 			if d := s.one(c); !d.Allowed || d.Source != sluice.SourceStore {
 				t.Errorf("after the others had time: %+v, want the store's grant", d)

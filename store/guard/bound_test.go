@@ -106,7 +106,7 @@ type outage struct {
 }
 
 // play returns all admissions, and how much the store admitted from
-// 1.2 s after its return.
+// 1.7 s after its return.
 func (o *outage) play(t *testing.T, seed uint64) (all []admission, sources [4]int) {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -157,7 +157,7 @@ func (o *outage) play(t *testing.T, seed uint64) (all []admission, sources [4]in
 	next.set(true, o.fault)
 	time.Sleep(o.away)
 	next.set(false, o.fault)
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(1700 * time.Millisecond)
 	back.Store(true)
 	time.Sleep(3 * time.Second)
 	cancel()
@@ -211,7 +211,7 @@ func TestBound(t *testing.T) {
 				t.Errorf("%+v: %.2f tokens over the bound", o, over)
 			}
 			if sources[sluice.SourceFallback] > 0 {
-				t.Errorf("%+v: %d decisions from fallback 1.2s after the store was back", o, sources[sluice.SourceFallback])
+				t.Errorf("%+v: %d decisions from fallback 1.7s after the store was back", o, sources[sluice.SourceFallback])
 			}
 			if last := all[len(all)-1].at; time.Since(last) > time.Second {
 				t.Errorf("%+v: nothing was admitted in the last %v: a ban", o, time.Since(last))

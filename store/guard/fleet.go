@@ -49,29 +49,43 @@ func (s *Store) Run(ctx context.Context) {
 // beatTimeout bounds one heartbeat.
 const beatTimeout = time.Second
 
+// beat sends heartbeats. While the instances that it hears of change, it listens
+// more often, so that a fleet that starts knows itself soon.
 func (s *Store) beat(ctx context.Context) {
-	ticker := time.NewTicker(max(s.o.TTL/3, time.Millisecond))
-	defer ticker.Stop()
+	r := newRoster(s.o.ID, s.o.Instances, s.o.TTL)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		s.register(ctx, s.o.TTL)
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ctx.Done():
-			s.register(context.WithoutCancel(ctx), 0)
+			s.register(context.WithoutCancel(ctx), r, 0)
 			return
 		}
+		known := len(r.seen)
+		s.register(ctx, r, s.o.TTL)
+		wait := s.o.TTL / 3
+		if len(r.seen) != known {
+			wait /= 10
+		}
+		timer.Reset(max(wait, time.Millisecond))
 	}
 }
 
 // register sends one heartbeat. If it fails, the instances last known count on.
-func (s *Store) register(ctx context.Context, ttl time.Duration) {
+func (s *Store) register(ctx context.Context, r *roster, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(beatTimeout, s.o.TTL/3))
 	defer cancel()
 	live, err := s.registrar.Register(ctx, s.o.ID, ttl)
-	if err == nil && ttl > 0 {
-		s.fleet.Store(knownFleet(s.o.ID, live))
+	switch {
+	case ttl == 0:
+		return
+	case err != nil:
+		r.fail()
+	default:
+		s.fleet.Store(r.note(live, time.Now()))
 	}
-	if s.o.OnBeat != nil && ttl > 0 {
+	if s.o.OnBeat != nil {
 		s.o.OnBeat(int(s.fleet.Load().live), err)
 	}
 }

@@ -160,15 +160,18 @@ func (s *Store) shift(n *node, step func()) {
 }
 
 // waitFrom returns until when the others of the fleet are waited for after a
-// change of state, in Unix nanoseconds. All of them probe within the delay of
-// theirs; until then the store does not know what they have admitted, and might
-// give it away again (see both).
+// change of state, in Unix nanoseconds. Until they have settled the store does
+// not know what they have admitted, and might give it away again (see both).
 func (s *Store) waitFrom(to State) int64 {
 	if to != Closed || s.settler == nil || !s.running.Load() || s.fleet.Load().live < 2 {
 		return 0
 	}
-	return time.Now().Add(s.o.Probe + 4*s.o.Budget).UnixNano()
+	return time.Now().Add(s.fleetWait()).UnixNano()
 }
+
+// fleetWait is how far apart the instances may see a recovery: each probes once
+// in the delay, and its connections take about as long to come back.
+func (s *Store) fleetWait() time.Duration { return 2*s.o.Probe + 4*s.o.Budget }
 
 // stateLocked returns the breaker's state. mu must be held.
 func (n *node) stateLocked() State {

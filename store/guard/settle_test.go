@@ -318,16 +318,22 @@ func TestHeartbeats(t *testing.T) {
 		var run sync.WaitGroup
 		run.Go(func() { s.Run(ctx) })
 		for i, tt := range []struct {
-			answer answer
-			want   fleet
+			seconds time.Duration
+			answer  answer
+			want    fleet
 		}{
-			{answer{err: errBroken}, *unknownFleet("b", 4)},
-			{answer{live: []string{"a", "b", "c"}}, fleet{live: 3, rank: 1, known: true}},
-			{answer{err: errBroken}, fleet{live: 3, rank: 1, known: true}},
-			{answer{live: []string{"b"}}, fleet{live: 1, rank: 0, known: true}},
+			{4, answer{err: errBroken}, *unknownFleet("b", 4)},
+			// Fewer than configured may only not have been heard yet.
+			{5, answer{live: []string{"a", "b", "c"}}, *unknownFleet("b", 4)},
+			{12, answer{live: []string{"a", "b", "c"}}, fleet{live: 3, rank: 1, known: true}},
+			{4, answer{err: errBroken}, fleet{live: 3, rank: 1, known: true}},
+			// A store that came back empty has not heard the others yet.
+			{4, answer{live: []string{"b"}}, fleet{live: 3, rank: 1, known: true}},
+			{4, answer{live: []string{"a", "b"}}, fleet{live: 3, rank: 1, known: true}},
+			{12, answer{live: []string{"a", "b"}}, fleet{live: 2, rank: 1, known: true}},
 		} {
 			now.Store(&tt.answer)
-			time.Sleep(3*time.Second + time.Millisecond)
+			time.Sleep(tt.seconds * time.Second)
 			if got := *s.fleet.Load(); got != tt.want {
 				t.Errorf("step %d: fleet = %+v, want %+v", i, got, tt.want)
 			}
