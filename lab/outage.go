@@ -27,7 +27,7 @@ var outage = Experiment{
 type OutageRow struct {
 	Fault      string  `json:"fault"`
 	Decisions  int     `json:"decisions"`
-	Local      int     `json:"local"` // of them, by local counters
+	Local      int     `json:"local"`        // of them, by local counters
 	Bursts     int64   `json:"bound_bursts"` // the bound: so many bursts + rate x window
 	OverBound  int     `json:"over_bound"`
 	Slowest    float64 `json:"slowest_ms"`
@@ -132,8 +132,8 @@ func outageFaults() ([]Fault, func(), error) {
 			Name:    "clock an hour forward, then back",
 			Forgets: true,
 			Clock:   clock,
-			Break: func(context.Context, *servers.Redis) error { return clock.Move(time.Hour) },
-			Mend:  func(context.Context, *servers.Redis) error { return clock.Move(0) },
+			Break:   func(context.Context, *servers.Redis) error { return clock.Move(time.Hour) },
+			Mend:    func(context.Context, *servers.Redis) error { return clock.Move(0) },
 		})
 	}
 	return faults, func() { os.RemoveAll(dir) }, nil
