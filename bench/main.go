@@ -30,7 +30,7 @@ type settings struct {
 // benchmarks returns every benchmark in the order of the report. Another group
 // of rows is one more function here.
 func benchmarks() []benchmark {
-	return slices.Concat(memoryBenchmarks(), heapBenchmarks(), policyBenchmarks())
+	return slices.Concat(memoryBenchmarks(), heapBenchmarks(), policyBenchmarks(), redisBenchmarks())
 }
 
 // run returns the exit status.
