@@ -25,7 +25,7 @@ type Options struct {
 	// wait for them; 0 means 4.
 	KeyInFlight int
 	// InFlight is how many calls may be under way in one place before others
-	// wait; 0 means 4. It is worth as many as the store can decide in one
+	// wait; 0 means 3. It is worth as many as the store can decide in one
 	// round trip: at a millisecond, some forty.
 	InFlight int
 	// Charges bounds one call made of several; 0 means 128.
@@ -59,7 +59,7 @@ func New(next sluice.Store, o Options) *Store {
 		o.KeyInFlight = 4
 	}
 	if o.InFlight == 0 {
-		o.InFlight = 4
+		o.InFlight = 3
 	}
 	if o.Charges == 0 {
 		o.Charges = 128

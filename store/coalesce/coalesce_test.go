@@ -16,7 +16,7 @@ import (
 )
 
 func TestNobodyWaitsWhenIdle(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		for i := range 20 {
 			c := call(s, one("A", 1))
 			if len(below.calls) != i+1 || below.let(1) != 1 || !c.done {
@@ -41,7 +41,7 @@ func TestNobodyWaitsWhenIdle(t *testing.T) {
 
 // TestEqualCallsTravelTogether lets ten calls wait for one under way.
 func TestEqualCallsTravelTogether(t *testing.T) {
-	bubble(t, Options{KeyInFlight: 1}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{KeyInFlight: 1, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		callers := []*caller{call(s, one("A", 1))}
 		for range 10 {
 			callers = append(callers, call(s, one("A", 3)))
@@ -66,7 +66,7 @@ func TestEqualCallsTravelTogether(t *testing.T) {
 }
 
 func TestCallersWhoLeaveBefore(t *testing.T) {
-	bubble(t, Options{KeyInFlight: 1}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{KeyInFlight: 1, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		callers := []*caller{call(s, one("A", 1))}
 		for range 5 {
 			callers = append(callers, call(s, one("A", 4)))
@@ -90,7 +90,7 @@ func TestCallersWhoLeaveBefore(t *testing.T) {
 // TestCallersWhoLeaveAll is about items whose callers have all left: what waits
 // behind them goes on.
 func TestCallersWhoLeaveAll(t *testing.T) {
-	bubble(t, Options{KeyInFlight: 2}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{KeyInFlight: 2, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		callers := []*caller{call(s, one("A", 1)), call(s, one("A", 1))}
 		for n := range int64(6) {
 			callers = append(callers, call(s, one("A", 1+n), one(fmt.Sprint("b", n), 1)))
@@ -121,7 +121,7 @@ func TestUnitsOfCallersWhoLeft(t *testing.T) {
 		{1, []int{1, 2, 3, 4}, []int64{1, -1, -1, -1, -1}, 4},
 	} {
 		t.Run(fmt.Sprint(tt.n, tt.leave), func(t *testing.T) {
-			bubble(t, Options{KeyInFlight: 1}, func(t *testing.T, s *Store, below *gate) {
+			bubble(t, Options{KeyInFlight: 1, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 				callers := []*caller{call(s, one("A", 1))}
 				for range 4 {
 					callers = append(callers, call(s, one("A", tt.n)))
@@ -174,7 +174,7 @@ func TestGiveBackDelaysNobody(t *testing.T) {
 func TestGiveBackEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newGate()
-		s := New(deaf{below}, Options{})
+		s := New(deaf{below}, Options{InFlight: 4})
 		c := call(s, one("A", 1))
 		c.leave()
 		below.let(1)
@@ -292,7 +292,7 @@ func TestMoreThanOneCallMayFollow(t *testing.T) {
 }
 
 func TestShadowsAreMerged(t *testing.T) {
-	bubble(t, Options{KeyInFlight: 1}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{KeyInFlight: 1, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		request := func(n int64) []sluice.Charge {
 			a, peek, shadow := one("A", n), one("peek", 0), one("shadow", 2*n)
 			shadow.Group = 7
@@ -328,7 +328,7 @@ func TestShadowsAreMerged(t *testing.T) {
 // TestOthersOfARefusedGroup compares the decisions of merged calls with those of
 // calls one by one.
 func TestOthersOfARefusedGroup(t *testing.T) {
-	bubble(t, Options{KeyInFlight: 1}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{KeyInFlight: 1, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		group := []sluice.Charge{one("A", 3), one("b", 1), one("A", 1)}
 		alone := memory.New(memory.Options{})
 		callers := []*caller{call(s, one("A", 1))}
@@ -354,7 +354,7 @@ func TestOthersOfARefusedGroup(t *testing.T) {
 }
 
 func TestCallsForAPartAreNotMerged(t *testing.T) {
-	bubble(t, Options{KeyInFlight: 1}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{KeyInFlight: 1, InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		part := one("A", 4)
 		part.Unit = 2
 		whole := one("A", 1)
@@ -399,7 +399,7 @@ func TestErrorsReachAll(t *testing.T) {
 }
 
 func TestSenselessCallsDoNotTravel(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, s *Store, below *gate) {
+	bubble(t, Options{InFlight: 4}, func(t *testing.T, s *Store, below *gate) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		kept := []sluice.Decision{{Remaining: 17}}
