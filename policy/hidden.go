@@ -22,7 +22,7 @@ func (l *compiled) hider(s *Set, rule int) (first int, ok bool) {
 		if len(m.Patterns) != 1 || attribute < 0 {
 			return 0, false
 		}
-		p, err := parsePattern(m.Patterns[0])
+		p, err := parseFor(m.Attribute, m.Patterns[0])
 		if err != nil || p.kind != exactValue {
 			return 0, false
 		}

@@ -54,7 +54,7 @@ var (
 		rapid.SampledFrom([]string{"10.1.2.3", "10.1.9.9", "10.9.9.9", "11.0.0.1", "::ffff:10.1.2.3", "2001:db8::1", "2001:db8:0:1::5", "2001:db8:0:1::/64", "fe80::1%eth0", "10.0.0.0/8"}),
 	)
 	genMatch = rapid.Custom(func(t *rapid.T) []Condition {
-		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"tenant", "route", "ip"}), 1, 3, rapid.ID[string]).Draw(t, "names")
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"tenant", "route", "peer"}), 1, 3, rapid.ID[string]).Draw(t, "names")
 		match := make([]Condition, len(names))
 		for i, name := range names {
 			match[i] = Condition{Attribute: name, Patterns: rapid.SliceOfN(genPattern, 1, 3).Draw(t, "patterns")}
@@ -74,9 +74,9 @@ func TestIndexEqualsNaiveMatcher(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 20 {
-			ask := attributesOf("tenant", genValue.Draw(t, "tenant"), "route", genValue.Draw(t, "route"), "ip", genValue.Draw(t, "ip"))
+			ask := attributesOf("tenant", genValue.Draw(t, "tenant"), "route", genValue.Draw(t, "route"), "peer", genValue.Draw(t, "peer"))
 			if got, want := ruleFor(s, 0, ask), naiveRule(&s.source[0], ask); got != want {
-				t.Fatalf("rule for %q %q %q = %d, want %d", ask("tenant"), ask("route"), ask("ip"), got, want)
+				t.Fatalf("rule for %q %q %q = %d, want %d", ask("tenant"), ask("route"), ask("peer"), got, want)
 			}
 		}
 	})
@@ -94,10 +94,10 @@ func TestHiddenOverridesNeverWin(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 20 {
-			ask := attributesOf("tenant", genValue.Draw(t, "tenant"), "route", genValue.Draw(t, "route"), "ip", genValue.Draw(t, "ip"))
+			ask := attributesOf("tenant", genValue.Draw(t, "tenant"), "route", genValue.Draw(t, "route"), "peer", genValue.Draw(t, "peer"))
 			if rule := naiveRule(&s.source[0], ask); rule >= 0 {
 				if first, ok := s.limits[0].hider(s, rule); ok {
-					t.Fatalf("override %d wins for %q %q %q, but is said to be hidden by %d", rule, ask("tenant"), ask("route"), ask("ip"), first)
+					t.Fatalf("override %d wins for %q %q %q, but is said to be hidden by %d", rule, ask("tenant"), ask("route"), ask("peer"), first)
 				}
 			}
 		}

@@ -14,6 +14,9 @@ type pattern struct {
 	prefix   netip.Prefix // addressRange
 }
 
+// unknownAddress is the value of ip for a client without an address.
+const unknownAddress = "unknown"
+
 type patternKind uint8
 
 const (
@@ -37,6 +40,22 @@ func parsePattern(s string) (pattern, error) {
 		return pattern{kind: anyValue}, nil
 	}
 	return pattern{kind: globValue, segments: segments}, nil
+}
+
+// parseFor parses a pattern for the values of an attribute. Those of ip are
+// addresses, so that what is none could never match, and one address written in
+// another way is the same address.
+func parseFor(attribute, s string) (pattern, error) {
+	p, err := parsePattern(s)
+	if err != nil || attribute != "ip" || p.kind != exactValue || p.text == "" || p.text == unknownAddress {
+		return p, err
+	}
+	addr, err := netip.ParseAddr(p.text)
+	if err != nil {
+		return pattern{}, fmt.Errorf("%q is no address and no network: want one such as 192.0.2.7 or 10.0.0.0/8, or a pattern with *", s)
+	}
+	p.text = addr.Unmap().WithZone("").String()
+	return p, nil
 }
 
 func rangePattern(s string, prefix netip.Prefix) (pattern, error) {

@@ -18,6 +18,26 @@ func matchesOne(t *testing.T, value string, patterns ...string) bool {
 	return s.limits[0].matches(&q)
 }
 
+// G115: one address has one meaning, however a rule writes it.
+func TestAddressesOfRulesAreCompared(t *testing.T) {
+	for pattern, value := range map[string]string{
+		"::ffff:192.0.2.1": "192.0.2.1",
+		"2001:DB8:0:0::1":  "2001:db8::1",
+		"192.0.2.1":        "192.0.2.1",
+		"unknown":          "unknown",
+	} {
+		s, err := NewSet([]Limit{{Name: "x", Match: []Condition{{"ip", []string{pattern}}}, Default: perSecond(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q reader
+		q.begin(s, &Request{Attributes: attributesOf("ip", value)})
+		if !s.limits[0].matches(&q) {
+			t.Errorf("ip: %s does not match %s", pattern, value)
+		}
+	}
+}
+
 func TestPatterns(t *testing.T) {
 	for _, test := range []struct {
 		pattern string

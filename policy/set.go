@@ -200,7 +200,7 @@ func (c *compiler) clauses(limit, rule int, match []Condition) (clauses []clause
 		}
 		patterns := make([]pattern, 0, len(m.Patterns))
 		for _, text := range m.Patterns {
-			p, err := parsePattern(text)
+			p, err := parseFor(m.Attribute, text)
 			if err != nil {
 				fail("%s: %v", m.Attribute, err)
 			}

@@ -233,6 +233,15 @@ func TestWarnings(t *testing.T) {
 		{"a limit by ip", "limits: [{name: a, key: [ip], limit: 1/s}]\nidentity: {tenant: {header: X}}\n", ""},
 		{"no proxies", "limits: [{name: a, key: [ip], limit: 1/s}]\n" + strings.Replace(gatewayYAML, "%", ":80", 1), "sluice.yaml:2: identity.ip: no trusted_proxies"},
 		{"only this machine", "limits: [{name: a, key: [ip], limit: 1/s}]\n" + strings.Replace(gatewayYAML, "%", "127.0.0.1:80", 1), ""},
+		{"no such route", "limits: [{name: a, key: [], limit: 1/s, match: {route: [a, creat]}}]\n" + strings.Replace(gatewayYAML, "%", "127.0.0.1:80", 1), `sluice.yaml:1: limits[0].match: route: "creat" never matches: no route of the gateway has this id`},
+		{"a route", "limits: [{name: a, key: [], limit: 1/s, match: {route: [a, 'b*']}}]\n" + strings.Replace(gatewayYAML, "%", "127.0.0.1:80", 1), ""},
+		{"routes of a log", "limits: [{name: a, key: [], limit: 1/s, match: {route: creat}}]\n", ""},
+		{"one IPv6 address", "limits: [{name: a, key: [ip], limit: 1/s, overrides: [{match: {ip: '2001:db8::1'}, limit: 2/s}]}]\n", `limits[0].overrides[0].match: ip: "2001:db8::1" never matches: IPv6 clients are told apart by 64 bits: want 2001:db8::/64, or a larger identity.ip.ipv6_prefix`},
+		{"a narrow IPv6 network", "limits: [{name: a, key: [ip], limit: 1/s, match: {ip: '2001:db8::/96'}}]\n", "want 2001:db8::/64"},
+		{"single IPv6 addresses", "limits: [{name: a, key: [ip], limit: 1/s, match: {ip: '2001:db8::1'}}]\nidentity: {ip: {ipv6_prefix: 128}}\n", ""},
+		{"addresses", "limits: [{name: a, key: [ip], limit: 1/s, match: {ip: ['2001:db8::/64', 192.0.2.1, '::ffff:192.0.2.2', 10.0.0.0/8, '2001:*', unknown]}}]\n", ""},
+		{"a path", "limits: [{name: a, key: [], limit: 1/s, match: {path: orders}}]\n", "paths begin with /"},
+		{"a method", "limits: [{name: a, key: [], limit: 1/s, match: {method: [GET, post]}}]\n", `"post" never matches: want POST`},
 		{"of a limit", "limits: [{name: a, key: [], limit: 900001/s}]\n", "sluice.yaml:1: "},
 	}
 	for _, tt := range tests {

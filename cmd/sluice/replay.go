@@ -43,7 +43,7 @@ func (p *program) replay(ctx context.Context, args []string) int {
 	f.DurationVar(&o.per, "per", time.Minute, "with -suggest: the period of the limits")
 	f.Float64Var(&o.share, "share", 0, "with -suggest: the `percent` of keys that may ever be refused; 0: several are shown")
 	f.DurationVar(&o.window, "window", 2*time.Minute, "how far lines may be out of order")
-	f.IntVar(&o.top, "top", 10, "list this many keys, `N`, for each limit for each limit")
+	f.IntVar(&o.top, "top", 10, "list the first `N` keys of each limit")
 	f.IntVar(&o.ipv6, "ipv6-prefix", 0, "`BITS` of an IPv6 address that tell clients apart; 0: as in FILE, else 64")
 	f.Var(&o.fields, "field", "`name=attribute` for a field of JSON lines; may be repeated")
 	logs, code, done := p.parse(f, args)
