@@ -210,14 +210,19 @@ func TestParseKeysErrors(t *testing.T) {
 		sum("c"):                           "x",
 		"sha256:" + sum("c"):               "y",
 		strings.Repeat("g", 2*sha256.Size): "z",
+		"shop-turned":                      secret,
+		"shop-swapped":                     sum("d"),
 	})
 	if err == nil {
 		t.Fatal("ParseKeys = nil, want errors")
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 5 {
-		t.Errorf("%d errors, want 5: %v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 7 {
+		t.Errorf("%d errors, want 7: %v", n, err)
 	}
-	if strings.Contains(err.Error(), secret) {
+	if !strings.Contains(err.Error(), "key shop...: it stands where the hash should") {
+		t.Errorf("the error does not say that hash and name are the wrong way round: %v", err)
+	}
+	if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), sum("d")) {
 		t.Errorf("the error shows a secret: %v", err)
 	}
 	k, err := ParseKeys(map[string]string{"SHA256:" + sum("a"): "x"})

@@ -38,7 +38,11 @@ func ParseKeys(hashes map[string]string) (*Keys, error) {
 		name := hashes[text]
 		hash, ok := parseHash(text)
 		if !ok {
-			errs = append(errs, fmt.Errorf("key %s of %q: want the 64 hex digits of a SHA-256", clip(text), name))
+			if _, turned := parseHash(name); turned {
+				errs = append(errs, fmt.Errorf("key %s: it stands where the hash should and the hash where the name should: want SHA-256: name", clip(text)))
+				continue
+			}
+			errs = append(errs, fmt.Errorf("key %s of %s: want the 64 hex digits of a SHA-256, then the name", clip(text), clip(name)))
 			continue
 		}
 		if err := checkName(name); err != nil {
