@@ -331,14 +331,32 @@ func (h *hanging) Settle(ctx context.Context, _ []sluice.Settlement) error {
 	return ctx.Err()
 }
 
+// still answers every charge, from one slot, and allocates nothing. The memory
+// store will not do here: it keeps its calls in a pool, from which the race
+// detector takes at random.
+type still struct{}
+
+func (still) Take(_ context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	for range charges {
+		dst = append(dst, sluice.Decision{Allowed: true})
+	}
+	return dst, nil
+}
+
+func (still) Locate(*sluice.Charge) sluice.Place { return sluice.Place{} }
+
 func TestOneSlotCostsNothing(t *testing.T) {
-	next := newSlotted(1, memory.Options{})
-	s := New(next)
+	s := New(still{})
+	defer s.Close()
+	ctx := context.Background()
 	charges := []sluice.Charge{{Key: "a", Limit: byHour, N: 1}, {Key: "b", Limit: byHour, N: 1}}
 	dst := make([]sluice.Decision, 0, 2)
-	through := testing.AllocsPerRun(200, func() { dst, _ = next.Take(context.Background(), dst[:0], charges) })
-	if allocs := testing.AllocsPerRun(200, func() { dst, _ = s.Take(context.Background(), dst[:0], charges) }); allocs > through {
-		t.Errorf("a call within one slot allocates %v times, the store below %v", allocs, through)
+	var err error
+	if allocs := testing.AllocsPerRun(200, func() { dst, err = s.Take(ctx, dst[:0], charges) }); allocs > 0 {
+		t.Errorf("a call within one slot allocates %v times, want 0", allocs)
+	}
+	if err != nil || len(dst) != 2 {
+		t.Errorf("Take = %d decisions, %v, want 2", len(dst), err)
 	}
 }
 
