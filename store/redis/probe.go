@@ -53,9 +53,27 @@ func (s *Store) Probe(ctx context.Context) ([]Report, error) {
 
 func (l *link) probe(s *session, n *node) Report { return l.probeWithin(l.ctx, s, n) }
 
+// probeWithin looks at a server and returns within probeTime. Its calls end a
+// little sooner, by their context; but one that finds its connection lost dials
+// again, and closing that can outlast any context, so nobody waits for it.
 func (l *link) probeWithin(ctx context.Context, s *session, n *node) Report {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
+	found := make(chan Report, 1)
+	l.wait.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, probeTime*9/10)
+		defer cancel()
+		found <- l.examine(ctx, s, n)
+	})
+	select {
+	case r := <-found:
+		return r
+	case <-ctx.Done():
+		return Report{Node: n.name, Warnings: []string{"the server could not be looked at: " + ctx.Err().Error()}}
+	}
+}
+
+func (l *link) examine(ctx context.Context, s *session, n *node) Report {
 	p := probe{Report: Report{Node: n.name}, client: s.server(n)}
 	if p.client == nil {
 		p.warn("the server went away before it could be looked at")

@@ -81,8 +81,10 @@ func TestProbeEnds(t *testing.T) {
 	}
 	begin := time.Now()
 	reports, err := s.Probe(t.Context())
-	if took := time.Since(begin); took > 2*probeTime {
-		t.Errorf("a probe took %v", took)
+	// A hanging server is not waited for longer than is promised; the rest is
+	// this machine's.
+	if took := time.Since(begin); took > probeTime+probeTime/2 {
+		t.Errorf("a probe took %v, want at most %v", took, probeTime)
 	}
 	if err != nil || len(reports) != 1 || len(reports[0].Warnings) == 0 {
 		t.Errorf("Probe = %+v, %v, want a report with warnings", reports, err)
