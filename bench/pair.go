@@ -57,6 +57,21 @@ func compare(pairs int, ours, theirs side) (result, error) {
 	}, nil
 }
 
+// repeat measures one side alone.
+func repeat(times int, ours side) (result, error) {
+	var values, allocs []float64
+	for range times {
+		runtime.GC()
+		got, err := ours()
+		if err != nil {
+			return result{}, err
+		}
+		values = append(values, got.value)
+		allocs = append(allocs, got.allocs)
+	}
+	return result{ours: median(values), allocs: median(allocs)}, nil
+}
+
 // median returns the middle value, or the mean of the two in the middle; 0 of
 // none.
 func median(values []float64) float64 { return percentile(values, 50) }

@@ -83,3 +83,16 @@ func TestCompareReportsErrors(t *testing.T) {
 		t.Error("compare against 0 = nil, want an error instead of an infinite ratio")
 	}
 }
+
+func TestRepeatTakesTheMedian(t *testing.T) {
+	var turns string
+	got, err := repeat(3, scripted("o", &turns, 10, 200, 20))
+	want := result{ours: 20, allocs: 2}
+	if err != nil || got != want {
+		t.Errorf("repeat = %+v, %v, want %+v", got, err, want)
+	}
+	broken := errors.New("broken")
+	if _, err := repeat(1, func() (sample, error) { return sample{}, broken }); !errors.Is(err, broken) {
+		t.Errorf("repeat = %v, want %v", err, broken)
+	}
+}

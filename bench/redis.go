@@ -6,159 +6,235 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/servers"
 )
 
-// refusing is a limit whose one token is gone after the first call.
-var refusing = sluice.Limit{Tokens: 1, Per: time.Hour}
+var (
+	// refusing has one token, which is gone after the first call.
+	refusing = sluice.Limit{Tokens: 1, Per: time.Hour}
+	// lasting is for many keys: none is refused or full again between two
+	// calls, so that each call reads a state and writes one.
+	lasting = sluice.Limit{Tokens: 1000, Per: time.Hour, Burst: 8_000_000}
+)
 
-// roomy never refuses in a benchmark and has a state that expires soon.
-var roomy = sluice.Limit{Tokens: 1_000_000, Per: time.Second, Burst: 1_000_000}
+// A contest is what two limiters on one server are asked.
+type contest struct {
+	callers int
+	keys    draw
+	limit   sluice.Limit
+	figure  figure
+}
 
-// redisBenchmarks measure the store on a redis-server that each row starts, with
-// 64 callers but for the row of one alone. ours is redis under coalesce, and
-// under denied where all is refused; stack is all layers of a server.
+// callers is how many ask at once, unless a row says otherwise.
+const callers = 64
+
+var (
+	hotAllowed = contest{callers, hotKey, wide, perSecond}
+	hotRefused = contest{callers, hotKey, refusing, perSecond}
+	uniform    = contest{callers, uniformKeys, lasting, perSecond}
+	zipf       = contest{callers, zipfKeys, lasting, perSecond}
+	serial     = contest{1, hotKey, wide, micros}
+)
+
+// redisBenchmarks measure the store on a redis-server that each row starts.
+// Ours is redis under coalesce, and under denied where all is refused; stack is
+// all layers of a server.
 func redisBenchmarks() []benchmark {
-	var all []benchmark
-	add := func(name string, keys draw, limit sluice.Limit, our, their redisSide, target ...bound) {
-		all = append(all, benchmark{
+	row := func(name string, c contest, our, their redisSide, target ...bound) benchmark {
+		return benchmark{
 			name: "redis/" + name, unit: "ops/s", target: target,
-			measure: func(s settings) (result, error) { return redisRace(s, 64, keys, limit, our, their) },
-		})
+			measure: func(s settings) (result, error) { return c.race(s, our, their) },
+		}
 	}
-	add("hot-allowed/redis_rate", hotKey, roomy, coalesced, redisRate, atLeast("ratio", 7))
-	add("hot-allowed/ulule", hotKey, roomy, coalesced, ululeRedis)
-	add("hot-allowed/incr", hotKey, roomy, coalesced, incr)
-	add("hot-refused/redis_rate", hotKey, refusing, remembered, redisRate, atLeast("ratio", 100))
-	add("hot-refused/ulule", hotKey, refusing, remembered, ululeRedis)
-	for _, pattern := range []struct {
-		name string
-		keys draw
-	}{{"uniform", uniformKeys}, {"zipf", zipfKeys}} {
-		add(pattern.name+"/incr", pattern.keys, roomy, coalesced, incr, atLeast("ratio", 1))
-		add(pattern.name+"/redis_rate", pattern.keys, roomy, coalesced, redisRate, atLeast("ratio", 3))
-		add(pattern.name+"/ulule", pattern.keys, roomy, coalesced, ululeRedis)
-		add("stack/"+pattern.name, pattern.keys, roomy, stack, coalesced, atLeast("ratio", 0.85), atMost("allocs", 2))
+	whole := []bound{atLeast("ratio", 0.85), atMost("allocs", 2)}
+	alone := row("serial/incr", serial, coalesced, incr, atMost("ratio", 1.25))
+	alone.unit = "us"
+	all := []benchmark{
+		row("hot-allowed/redis_rate", hotAllowed, coalesced, redisRate, atLeast("ratio", 7)),
+		row("hot-allowed/ulule", hotAllowed, coalesced, ululeRedis),
+		row("hot-allowed/incr", hotAllowed, coalesced, incr),
+		row("hot-refused/redis_rate", hotRefused, remembered, redisRate, atLeast("ratio", 100)),
+		row("hot-refused/ulule", hotRefused, remembered, ululeRedis),
+		row("uniform/incr", uniform, coalesced, incr, atLeast("ratio", 1)),
+		row("uniform/redis_rate", uniform, coalesced, redisRate, atLeast("ratio", 3)),
+		row("uniform/ulule", uniform, coalesced, ululeRedis),
+		row("zipf/incr", zipf, coalesced, incr, atLeast("ratio", 1)),
+		row("zipf/redis_rate", zipf, coalesced, redisRate, atLeast("ratio", 3)),
+		row("zipf/ulule", zipf, coalesced, ululeRedis),
+		row("stack/hot-allowed", hotAllowed, stack, coalesced, whole...),
+		row("stack/uniform", uniform, stack, coalesced, whole...),
+		row("stack/zipf", zipf, stack, coalesced, whole...),
+		row("stack/hot-refused", hotRefused, stack, remembered, whole...),
+		alone,
+		{
+			name: "redis/commands-per-decision/hot", unit: "commands",
+			target: []bound{atMost("value", 0.1)}, measure: commandsPerDecision,
+		},
+		{
+			name: "redis/allocs/stack", unit: "allocs",
+			target: []bound{atMost("value", 2)}, measure: stackAllocs,
+		},
 	}
-	add("stack/hot-allowed", hotKey, roomy, stack, coalesced, atLeast("ratio", 0.85), atMost("allocs", 2))
-	add("stack/hot-refused", hotKey, refusing, stack, remembered, atLeast("ratio", 0.85), atMost("allocs", 2))
-	all = append(all, benchmark{
-		name: "redis/serial/incr", unit: "us/op", target: []bound{atMost("ratio", 1.25)},
-		measure: serialRedis,
-	}, benchmark{
-		name: "redis/commands-per-decision/hot", unit: "commands", target: []bound{atMost("value", 0.1)},
-		measure: commandsPerDecision,
-	})
 	return append(all, redisMemory()...)
 }
 
-// A draw returns the keys that a caller asks for, one after the other.
-type draw func(*rand.Rand) func() string
-
-func hotKey(*rand.Rand) func() string { return func() string { return "hot-tenant-00001" } }
+func hotKey(*rand.Rand) func() string {
+	hot := key(1)
+	return func() string { return hot }
+}
 
 func uniformKeys(r *rand.Rand) func() string {
-	return func() string { return redisKeys[r.IntN(manyKeys)] }
+	names := tenants()
+	return func() string { return names[r.IntN(manyKeys)] }
 }
 
 func zipfKeys(r *rand.Rand) func() string {
-	zipf := rand.NewZipf(r, 1.1, 1, manyKeys-1)
-	return func() string { return redisKeys[zipf.Uint64()] }
+	names, zipf := tenants(), rand.NewZipf(r, 1.1, 1, manyKeys-1)
+	return func() string { return names[zipf.Uint64()] }
 }
 
-var redisKeys = func() []string {
-	keys := make([]string, manyKeys)
-	for i := range keys {
-		keys[i] = key(i)
+// tenants holds the keys of all callers, as making one allocates.
+var tenants = sync.OnceValue(func() []string {
+	names := make([]string, manyKeys)
+	for i := range names {
+		names[i] = key(i)
 	}
-	return keys
-}()
+	return names
+})
 
-// redisRace compares two limiters on one server, by turns.
-func redisRace(s settings, callers int, keys draw, limit sluice.Limit, our, their redisSide) (result, error) {
+// race compares two limiters on one server, by turns.
+func (c contest) race(s settings, our, their redisSide) (result, error) {
 	server, err := servers.StartRedis(context.Background())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.Close()
-	ours, closeOurs, err := our(server.Addr, limit)
+	first, err := our(server.Addr, c.limit)
 	if err != nil {
 		return result{}, err
 	}
-	defer closeOurs()
-	theirs, closeTheirs, err := their(server.Addr, limit)
+	defer first.close()
+	second, err := their(server.Addr, c.limit)
 	if err != nil {
 		return result{}, err
 	}
-	defer closeTheirs()
-	a, b := crowd(callers, s.round, keys, ours), crowd(callers, s.round, keys, theirs)
-	for _, warm := range []side{a, b} {
-		if _, err := warm(); err != nil {
-			return result{}, err
-		}
+	defer second.close()
+	ours, err := c.side(s, first)
+	if err != nil {
+		return result{}, err
 	}
-	res, err := compare(s.pairs, a, b)
+	theirs, err := c.side(s, second)
+	if err != nil {
+		return result{}, err
+	}
+	res, err := compare(s.pairs, ours, theirs)
 	res.counted = true
 	return res, err
 }
 
-// serialRedis is the latency of one caller alone.
-func serialRedis(s settings) (result, error) {
-	res, err := redisRace(s, 1, hotKey, roomy, coalesced, incr)
-	if err != nil {
-		return res, err
+// side warms a limiter up, which meets the keys and uses up what is to be
+// refused, and returns what measures it.
+func (c contest) side(s settings, l connected) (side, error) {
+	if _, err := crowd(c.callers, s.round, c.keys, l.take); err != nil {
+		return nil, err
 	}
-	res.ours, res.theirs, res.ratio = 1e6/res.ours, 1e6/res.theirs, 1/res.ratio
-	return res, nil
+	return func() (sample, error) {
+		t, err := crowd(c.callers, s.round, c.keys, l.take)
+		if err == nil {
+			err = t.passed(c.limit != refusing)
+		}
+		if err != nil {
+			return sample{}, err
+		}
+		return sample{value: c.figure(t), allocs: t.allocs}, nil
+	}, nil
 }
 
-// commandsPerDecision counts at the server what 64 callers of one key cost it.
+// stackAllocs counts what the whole stack allocates for each decision: of one
+// key and of many, whichever is more.
+func stackAllocs(s settings) (result, error) {
+	var most result
+	for _, c := range []contest{hotAllowed, uniform} {
+		c.figure = perDecision
+		res, err := c.alone(s, stack)
+		if err != nil {
+			return result{}, err
+		}
+		if res.ours >= most.ours {
+			most = res
+		}
+	}
+	return most, nil
+}
+
+// alone measures one limiter that is compared with nothing.
+func (c contest) alone(s settings, our redisSide) (result, error) {
+	server, err := servers.StartRedis(context.Background())
+	if err != nil {
+		return result{}, err
+	}
+	defer server.Close()
+	l, err := our(server.Addr, c.limit)
+	if err != nil {
+		return result{}, err
+	}
+	defer l.close()
+	side, err := c.side(s, l)
+	if err != nil {
+		return result{}, err
+	}
+	return repeat(s.pairs, side)
+}
+
+// commandsPerDecision counts at the server what callers of one key cost it.
 func commandsPerDecision(s settings) (result, error) {
 	server, err := servers.StartRedis(context.Background())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.Close()
-	take, done, err := coalesced(server.Addr, roomy)
+	l, err := coalesced(server.Addr, wide)
 	if err != nil {
 		return result{}, err
 	}
-	defer done()
-	var values []float64
-	for range s.pairs {
-		before, err := calls(server)
+	defer l.close()
+	return repeat(s.pairs, func() (sample, error) {
+		before, err := scripts(server)
 		if err != nil {
-			return result{}, err
+			return sample{}, err
 		}
-		round, err := crowd(64, s.round, hotKey, take)()
+		t, err := crowd(callers, s.round, hotKey, l.take)
 		if err != nil {
-			return result{}, err
+			return sample{}, err
 		}
-		after, err := calls(server)
-		if err != nil {
-			return result{}, err
-		}
-		values = append(values, (after-before)/(round.value*s.round.Seconds()))
-	}
-	return result{ours: median(values)}, nil
+		after, err := scripts(server)
+		return sample{value: float64(after-before) / float64(t.decisions)}, err
+	})
 }
 
-// calls returns how many scripts the server has run.
-func calls(server *servers.Redis) (float64, error) {
+// scripts returns how many scripts the server was asked to run.
+func scripts(server *servers.Redis) (int64, error) {
 	info, err := server.Do("INFO", "commandstats")
 	if err != nil {
 		return 0, err
 	}
-	total := 0.0
+	return countScripts(info)
+}
+
+// countScripts reads an answer to INFO commandstats.
+func countScripts(info string) (int64, error) {
+	total := int64(0)
 	for line := range strings.Lines(info) {
-		rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls=")
-		if !ok {
+		name, rest, _ := strings.Cut(line, ":calls=")
+		if name != "cmdstat_eval" && name != "cmdstat_evalsha" {
 			continue
 		}
-		n, err := strconv.ParseFloat(rest[:strings.IndexByte(rest, ',')], 64)
+		calls, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.ParseInt(calls, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("commandstats: %w", err)
 		}

@@ -21,127 +21,144 @@ import (
 	"github.com/sluice-limiter/sluice/store/redis"
 )
 
-// A redisSide connects a limiter to a server and returns how it decides.
-type redisSide func(addr string, limit sluice.Limit) (take func(key string) error, done func(), err error)
+// A redisSide connects a limiter to a server. Its keys are its own.
+type redisSide func(addr string, limit sluice.Limit) (connected, error)
+
+// A connected limiter decides until it is closed.
+type connected struct {
+	take  take
+	close func()
+}
 
 var errFallback = errors.New("a decision was made without the store")
 
-// A pooled call, as middleware keeps one for each request.
+// A oneCall is what middleware keeps for each request.
 type oneCall struct {
 	charge   [1]sluice.Charge
 	decision [1]sluice.Decision
 }
 
-var oneCalls = sync.Pool{New: func() any { return new(oneCall) }}
-
-func takeOn(store sluice.Store, limit sluice.Limit) func(string) error {
-	return func(key string) error {
-		c := oneCalls.Get().(*oneCall)
-		defer oneCalls.Put(c)
+// takeOn asks a store, whose layers may not answer for it.
+func takeOn(store sluice.Store, limit sluice.Limit) take {
+	calls := &sync.Pool{New: func() any { return new(oneCall) }}
+	return func(key string) (bool, error) {
+		c := calls.Get().(*oneCall)
+		defer calls.Put(c)
 		c.charge[0] = sluice.Charge{Key: key, Limit: limit, N: 1}
 		got, err := store.Take(context.Background(), c.decision[:0], c.charge[:])
-		if err == nil && got[0].Source == sluice.SourceFallback {
-			err = errFallback
+		if err != nil {
+			return false, err
 		}
-		return err
+		if got[0].Source == sluice.SourceFallback {
+			return false, errFallback
+		}
+		return got[0].Allowed, nil
 	}
 }
 
 // coalesced is the Redis store under coalesce.
-func coalesced(addr string, limit sluice.Limit) (func(string) error, func(), error) {
+func coalesced(addr string, limit sluice.Limit) (connected, error) {
 	store, err := openRedis(addr, "c")
 	if err != nil {
-		return nil, nil, err
+		return connected{}, err
 	}
 	shared := coalesce.New(store, coalesce.Options{})
-	return takeOn(shared, limit), func() { shared.Close(); store.Close() }, nil
+	return connected{takeOn(shared, limit), func() { shared.Close(); store.Close() }}, nil
 }
 
 // remembered is the same under denied.
-func remembered(addr string, limit sluice.Limit) (func(string) error, func(), error) {
+func remembered(addr string, limit sluice.Limit) (connected, error) {
 	store, err := openRedis(addr, "d")
 	if err != nil {
-		return nil, nil, err
+		return connected{}, err
 	}
 	shared := coalesce.New(store, coalesce.Options{})
-	return takeOn(denied.New(shared, denied.Options{}), limit), func() { shared.Close(); store.Close() }, nil
+	top := denied.New(shared, denied.Options{})
+	return connected{takeOn(top, limit), func() { shared.Close(); store.Close() }}, nil
 }
 
 // openRedis waits until the store is connected.
 func openRedis(addr, prefix string) (*redis.Store, error) {
-	connected := make(chan struct{}, 1)
+	there := make(chan struct{})
+	once := sync.OnceFunc(func() { close(there) })
 	store, err := redis.Open(context.Background(), "redis://"+addr, redis.OpenOptions{
-		Options: redis.Options{Prefix: prefix},
-		Connected: func(redis.Report) {
-			select {
-			case connected <- struct{}{}:
-			default:
-			}
-		},
+		Options:   redis.Options{Prefix: prefix},
+		Connected: func(redis.Report) { once() },
 	})
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-connected:
+	case <-there:
 		return store, nil
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		store.Close()
-		return nil, errors.New("redis did not connect in 5 s")
+		return nil, errors.New("redis: not connected in time")
 	}
 }
 
 // stack is every layer that a server has. Its budget is wide, so that a slow
 // machine measures Redis and not the fallback.
-func stack(addr string, limit sluice.Limit) (func(string) error, func(), error) {
+func stack(addr string, limit sluice.Limit) (connected, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &server.Config{Store: "redis://" + addr, Prefix: "s", Budget: time.Second, Instances: 1}
 	s, err := server.NewStack(ctx, c, metrics.New(metrics.Options{}), slog.New(slog.DiscardHandler))
 	if err != nil {
 		stop()
-		return nil, nil, err
+		return connected{}, err
 	}
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
-	take := takeOn(s.Top, limit)
-	deadline := time.Now().Add(5 * time.Second)
-	for take("connecting") != nil && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
+	top := connected{takeOn(s.Top, limit), func() { stop(); running.Wait(); s.Close() }}
+	if err := poll(func() error { _, err := top.take("connecting"); return err }); err != nil {
+		top.close()
+		return connected{}, err
 	}
-	return take, func() { stop(); running.Wait(); s.Close() }, nil
+	return top, nil
 }
 
-// incr is the least that any limiter on Redis does, over the same client.
-func incr(addr string, _ sluice.Limit) (func(string) error, func(), error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableRetry: true, DisableCache: true, ForceSingleClient: true})
+// incr is the least that any limiter on Redis does, through a client as
+// [redis.Open] makes it: one connection, on which calls travel together.
+func incr(addr string, _ sluice.Limit) (connected, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       []string{addr},
+		DisableRetry:      true,
+		DisableCache:      true,
+		ForceSingleClient: true,
+		PipelineMultiplex: -1,
+		AlwaysPipelining:  true,
+	})
 	if err != nil {
-		return nil, nil, err
+		return connected{}, err
 	}
-	return func(key string) error {
-		return client.Do(context.Background(), client.B().Incr().Key("i:"+key).Build()).Error()
-	}, client.Close, nil
+	return connected{func(key string) (bool, error) {
+		err := client.Do(context.Background(), client.B().Incr().Key(key).Build()).Error()
+		return err == nil, err
+	}, client.Close}, nil
 }
 
-func redisRate(addr string, limit sluice.Limit) (func(string) error, func(), error) {
+func redisRate(addr string, limit sluice.Limit) (connected, error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	limiter := redis_rate.NewLimiter(client)
 	l := redis_rate.Limit{Rate: int(limit.Tokens), Burst: int(limit.Capacity()), Period: limit.Per}
-	return func(key string) error {
-		_, err := limiter.Allow(context.Background(), key, l)
-		return err
-	}, func() { client.Close() }, nil
+	return connected{func(key string) (bool, error) {
+		res, err := limiter.Allow(context.Background(), key, l)
+		return err == nil && res.Allowed > 0, err
+	}, func() { _ = client.Close() }}, nil
 }
 
-func ululeRedis(addr string, limit sluice.Limit) (func(string) error, func(), error) {
+func ululeRedis(addr string, limit sluice.Limit) (connected, error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
+	stop := func() { _ = client.Close() }
 	store, err := ululeredis.NewStoreWithOptions(client, ulule.StoreOptions{Prefix: "u"})
 	if err != nil {
-		client.Close()
-		return nil, nil, err
+		stop()
+		return connected{}, err
 	}
-	limiter := ulule.New(store, ulule.Rate{Period: limit.Per, Limit: limit.Tokens})
-	return func(key string) error {
-		_, err := limiter.Get(context.Background(), key)
-		return err
-	}, func() { client.Close() }, nil
+	// Its windows have no burst: the whole capacity in each hour.
+	limiter := ulule.New(store, ulule.Rate{Period: time.Hour, Limit: limit.Capacity()})
+	return connected{func(key string) (bool, error) {
+		res, err := limiter.Get(context.Background(), key)
+		return err == nil && !res.Reached, err
+	}, stop}, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -25,16 +26,19 @@ type row struct {
 	Ratio  *float64 `json:"ratio"`  // ours / theirs, median over the pairs
 	Allocs *float64 `json:"allocs"` // ours, a decision
 	Target *string  `json:"target"`
-	OK     bool     `json:"ok"` // the target is met, or there is none
+	OK     bool     `json:"ok"` // measured, and the target is met or there is none
+
+	failed bool // not measured
 }
 
-// run measures and judges.
+// run measures and judges. With an error it returns a row that is not ok.
 func (b benchmark) run(s settings) (row, error) {
 	res, err := b.measure(s)
 	if err != nil {
-		return row{}, fmt.Errorf("%s: %w", b.name, err)
+		err = fmt.Errorf("%s: %w", b.name, err)
+		res = result{}
 	}
-	r := row{Name: b.name, Value: round(res.ours), Unit: b.unit, Ours: round(res.ours), OK: true}
+	r := row{Name: b.name, Value: round(res.ours), Unit: b.unit, Ours: round(res.ours), OK: err == nil, failed: err != nil}
 	if res.paired {
 		r.Theirs, r.Ratio = new(round(res.theirs)), new(round(res.ratio))
 	}
@@ -49,7 +53,7 @@ func (b benchmark) run(s settings) (row, error) {
 	if len(texts) > 0 {
 		r.Target = new(strings.Join(texts, ", "))
 	}
-	return r, nil
+	return r, err
 }
 
 // round keeps three significant digits below 1000 and whole numbers above:
@@ -68,7 +72,7 @@ func round(x float64) float64 {
 
 // A bound is one thing that a target asks of a row.
 type bound struct {
-	of    string // "value", "ratio" or "allocs"
+	of    string // "value", "ratio", "difference" or "allocs"
 	least bool   // at least, instead of at most
 	limit float64
 }
@@ -87,7 +91,11 @@ func (b bound) String() string {
 
 // holds judges a row; what was not measured holds nothing.
 func (b bound) holds(r row) bool {
-	figure := map[string]*float64{"value": &r.Value, "ratio": r.Ratio, "allocs": r.Allocs}[b.of]
+	figures := map[string]*float64{"value": &r.Value, "ratio": r.Ratio, "allocs": r.Allocs}
+	if r.Theirs != nil {
+		figures["difference"] = new(r.Ours - *r.Theirs)
+	}
+	figure := figures[b.of]
 	if figure == nil || math.IsNaN(*figure) {
 		return false
 	}
@@ -97,7 +105,7 @@ func (b bound) holds(r row) bool {
 	return *figure <= b.limit
 }
 
-const layout = "%-26s %10s %10s %-9s %7s %7s  %-4s %s"
+const layout = "%-31s %10s %10s %-9s %7s %7s  %-4s %s"
 
 var header = fmt.Sprintf(layout, "name", "ours", "theirs", "unit", "ratio", "allocs", "ok", "target")
 
@@ -107,7 +115,7 @@ func (r row) String() string {
 		if x == nil {
 			return "-"
 		}
-		return fmt.Sprintf("%g", *x)
+		return strconv.FormatFloat(*x, 'f', -1, 64)
 	}
 	ok, target := "", ""
 	if r.Target != nil {
@@ -117,7 +125,11 @@ func (r row) String() string {
 			ok = "yes"
 		}
 	}
-	line := fmt.Sprintf(layout, r.Name, figure(&r.Ours), figure(r.Theirs), r.Unit,
+	ours := figure(&r.Ours)
+	if r.failed {
+		ours, ok = "failed", "no"
+	}
+	line := fmt.Sprintf(layout, r.Name, ours, figure(r.Theirs), r.Unit,
 		figure(r.Ratio), figure(r.Allocs), ok, target)
 	return strings.TrimRight(line, " ")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -32,6 +33,8 @@ func TestRowIsJudged(t *testing.T) {
 		{[]bound{atMost("value", 49)}, false},
 		{[]bound{atMost("ratio", 1), atMost("value", 10)}, false},
 		{[]bound{atMost("speed", 1)}, false},
+		{[]bound{atMost("difference", -50)}, true},
+		{[]bound{atMost("difference", -51)}, false},
 	} {
 		got, err := made(res, tt.target...).run(settings{})
 		if err != nil || got.OK != tt.want {
@@ -88,8 +91,27 @@ func TestTable(t *testing.T) {
 func TestErrorNamesTheRow(t *testing.T) {
 	broken := errors.New("broken")
 	b := benchmark{name: "a/b", measure: func(settings) (result, error) { return result{}, broken }}
-	if _, err := b.run(settings{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "a/b") {
+	r, err := b.run(settings{})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "a/b") {
 		t.Errorf("run = %v, want an error that wraps %v and names a/b", err, broken)
+	}
+	if r.Name != "a/b" || r.OK {
+		t.Errorf("row = %+v, want one of a/b that is not ok", r)
+	}
+}
+
+func TestOneErrorLeavesTheOtherRows(t *testing.T) {
+	missing := errors.New("wrk is not installed")
+	rows := []benchmark{
+		{name: "a/broken", measure: func(settings) (result, error) { return result{}, missing }},
+		made(result{ours: 43.21}),
+	}
+	for name, print := range map[string]func(io.Writer, []benchmark, settings) error{"table": printTable, "JSON": printJSON} {
+		var out bytes.Buffer
+		err := print(&out, rows, settings{})
+		if !errors.Is(err, missing) || !strings.Contains(out.String(), "a/broken") || !strings.Contains(out.String(), "43.2") {
+			t.Errorf("%s: error %v, want %v, and both rows in:\n%s", name, err, missing, out.String())
+		}
 	}
 }
 
