@@ -51,8 +51,11 @@ func redisBenchmarks() []benchmark {
 		}
 	}
 	whole := []bound{atLeast("ratio", 0.85), atMost("allocs", 2)}
-	alone := row("serial/incr", serial, coalesced, incr, atMost("ratio", 1.25))
-	alone.unit = "us"
+	wait := func(name string, their redisSide, target ...bound) benchmark {
+		b := row("serial/"+name, serial, coalesced, their, target...)
+		b.unit = "us"
+		return b
+	}
 	all := []benchmark{
 		row("hot-allowed/redis_rate", hotAllowed, coalesced, redisRate, atLeast("ratio", 7)),
 		row("hot-allowed/ulule", hotAllowed, coalesced, ululeRedis),
@@ -60,16 +63,19 @@ func redisBenchmarks() []benchmark {
 		row("hot-refused/redis_rate", hotRefused, remembered, redisRate, atLeast("ratio", 100)),
 		row("hot-refused/ulule", hotRefused, remembered, ululeRedis),
 		row("uniform/incr", uniform, coalesced, incr, atLeast("ratio", 1)),
+		row("uniform/incr_default", uniform, coalesced, incrDefault),
 		row("uniform/redis_rate", uniform, coalesced, redisRate, atLeast("ratio", 3)),
 		row("uniform/ulule", uniform, coalesced, ululeRedis),
 		row("zipf/incr", zipf, coalesced, incr, atLeast("ratio", 1)),
+		row("zipf/incr_default", zipf, coalesced, incrDefault),
 		row("zipf/redis_rate", zipf, coalesced, redisRate, atLeast("ratio", 3)),
 		row("zipf/ulule", zipf, coalesced, ululeRedis),
 		row("stack/hot-allowed", hotAllowed, stack, coalesced, whole...),
 		row("stack/uniform", uniform, stack, coalesced, whole...),
 		row("stack/zipf", zipf, stack, coalesced, whole...),
 		row("stack/hot-refused", hotRefused, stack, remembered, whole...),
-		alone,
+		wait("incr", incr, atMost("ratio", 1.25)),
+		wait("incr_default", incrDefault),
 		{
 			name: "redis/commands-per-decision/hot", unit: "commands",
 			target: []bound{atMost("value", 0.1)}, measure: commandsPerDecision,

@@ -120,14 +120,18 @@ func stack(addr string, limit sluice.Limit) (connected, error) {
 // incr is the least that any limiter on Redis does, through a client as
 // [redis.Open] makes it: one connection, on which calls travel together.
 func incr(addr string, _ sluice.Limit) (connected, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:       []string{addr},
-		DisableRetry:      true,
-		DisableCache:      true,
-		ForceSingleClient: true,
-		PipelineMultiplex: -1,
-		AlwaysPipelining:  true,
-	})
+	return incrThrough(rueidis.ClientOption{InitAddress: []string{addr}, PipelineMultiplex: -1, AlwaysPipelining: true})
+}
+
+// incrDefault is the same through a client as it comes: four connections on two
+// cores, and one caller alone has no goroutine between itself and the wire.
+func incrDefault(addr string, _ sluice.Limit) (connected, error) {
+	return incrThrough(rueidis.ClientOption{InitAddress: []string{addr}})
+}
+
+func incrThrough(o rueidis.ClientOption) (connected, error) {
+	o.DisableRetry, o.DisableCache, o.ForceSingleClient = true, true, true
+	client, err := rueidis.NewClient(o)
 	if err != nil {
 		return connected{}, err
 	}
