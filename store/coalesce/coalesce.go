@@ -95,13 +95,8 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	w := s.waiters.Get().(*waiter)
 	w.ask(charges)
 	s.lane(charges).add(w, s.sum(charges))
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if w.giveUp() {
-			return dst, ctx.Err() // whoever answers drops the waiter
-		}
-		<-w.done // the answer is being written
+	if err := w.wait(ctx); err != nil {
+		return dst, err // whoever answers drops the waiter
 	}
 	dst, err := append(dst, w.decisions...), w.err
 	s.waiters.Put(w)

@@ -171,6 +171,14 @@ func (l *lane) seal(it *item) {
 	}
 }
 
+// busy says whether other calls than one that has just been answered are under
+// way: the wire is not idle.
+func (l *lane) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inFlight > 1
+}
+
 // landed notes that a call has ended and returns those that take its place,
 // linked; nil if none is ready.
 func (l *lane) landed(b *batch) *batch {

@@ -1,6 +1,7 @@
 package coalesce
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/sluice-limiter/sluice"
@@ -27,6 +28,26 @@ func (w *waiter) ask(charges []sluice.Charge) {
 	w.charges = append(w.charges[:0], charges...)
 	w.decisions, w.err, w.next = w.decisions[:0], nil, nil
 	w.state.Store(waiting)
+}
+
+// wait returns when the answer is there, or the context's error if that ends
+// first.
+func (w *waiter) wait(ctx context.Context) error {
+	ended := ctx.Done()
+	if ended == nil {
+		<-w.done // costs half of what choosing between two channels does
+		return nil
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ended:
+	}
+	if w.giveUp() {
+		return ctx.Err()
+	}
+	<-w.done // the answer is being written
+	return nil
 }
 
 // giveUp says that the caller leaves; false if the answer is there already.

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 )
 
@@ -50,6 +51,12 @@ func (p *workers) worker(b *batch) {
 	defer p.wait.Done()
 	for b != nil {
 		b.run()
+		if b.lane.busy() {
+			// Those who were just answered ask again before the next call goes
+			// out, and go along: calls get half as many again. The wire has
+			// work meanwhile.
+			runtime.Gosched()
+		}
 		next := b.lane.landed(b)
 		if len(b.back) > 0 {
 			p.hand(next)
