@@ -27,7 +27,19 @@ type Charge struct {
 	Group int
 	// OnFailure is what is answered while the store does not answer.
 	OnFailure FailureMode
+	// Tolerance is the part of the capacity, in millionths, that instances may
+	// hold claimed in advance (store/lease); 0: the limit is exact.
+	Tolerance int64
+	// Shards is how many counters the key is spread over (store/shard), each
+	// with its part of the limit; 0 and 1: one counter.
+	Shards int
 }
+
+// Bounds of a charge.
+const (
+	MaxTolerance = 500_000 // millionths
+	MaxShards    = 1000
+)
 
 // unit is the least that a grant can be; 0 for a peek.
 func (c *Charge) unit() int64 {
@@ -96,6 +108,12 @@ func (c *Charge) check() error {
 	}
 	if c.Unit < 0 || c.Unit > c.N && c.N > 0 {
 		return fmt.Errorf("%w: unit is %d: want 0 to the amount, %d", ErrCharge, c.Unit, c.N)
+	}
+	if c.Tolerance < 0 || c.Tolerance > MaxTolerance {
+		return fmt.Errorf("%w: tolerance is %d millionths: want 0 to %d", ErrCharge, c.Tolerance, MaxTolerance)
+	}
+	if c.Shards < 0 || c.Shards > MaxShards {
+		return fmt.Errorf("%w: %d shards: want 0 to %d", ErrCharge, c.Shards, MaxShards)
 	}
 	return nil
 }

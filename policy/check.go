@@ -10,8 +10,8 @@ import (
 
 const (
 	maxName      = 64
-	maxTolerance = 500_000 // millionths
-	maxShards    = 1000
+	maxTolerance = sluice.MaxTolerance
+	maxShards    = sluice.MaxShards
 	million      = 1_000_000
 )
 

@@ -132,6 +132,29 @@ func TestDecideCharges(t *testing.T) {
 	}
 }
 
+// A charge carries how its limit may be leased and spread; an override takes
+// over what it does not say, in shards of at least a token.
+func TestDecideToleranceAndShards(t *testing.T) {
+	store := &specStore{}
+	e := newEngine(t, store, Limit{
+		Name: "a", Key: []string{"tenant"}, Default: perSecond(1000), Tolerance: 10_000, Shards: 8,
+		Overrides: []Rule{
+			{Match: []Condition{{"tenant", []string{"own"}}}, Limit: perSecond(500), Tolerance: 20_000, Shards: 1},
+			{Match: []Condition{{"tenant", []string{"small"}}}, Limit: perSecond(3)},
+		},
+	})
+	for _, tt := range []struct {
+		tenant    string
+		tolerance int64
+		shards    int
+	}{{"any", 10_000, 8}, {"own", 20_000, 1}, {"small", 10_000, 3}} {
+		decide(t, e, 1, "tenant", tt.tenant)
+		if c := store.last[0]; c.Tolerance != tt.tolerance || c.Shards != tt.shards {
+			t.Errorf("%s: tolerance %d, %d shards, want %d, %d", tt.tenant, c.Tolerance, c.Shards, tt.tolerance, tt.shards)
+		}
+	}
+}
+
 // A limit that passes is not consumed when another refuses; a shadow is.
 func TestDecideAllOrNothing(t *testing.T) {
 	e := newEngine(t, &specStore{},

@@ -29,9 +29,9 @@ type Limit struct {
 type Rule struct {
 	Match     []Condition
 	Limit     sluice.Limit
-	Unlimited bool // no charge is made
-	Tolerance int64
-	Shards    int
+	Unlimited bool  // no charge is made
+	Tolerance int64 // 0: that of the limit it overrides
+	Shards    int   // 0: as many as the limit it overrides, but none of less than a token
 	Source    string
 }
 

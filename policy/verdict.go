@@ -132,7 +132,31 @@ func (v *Verdict) addCharge(i int, tag string, group int) {
 	if v.cuts[i].never {
 		n = 0 // only looked at
 	}
-	v.charges = append(v.charges, sluice.Charge{Key: r.Key, Tag: tag, Limit: r.Effective, N: n, Group: group, OnFailure: r.Limit.OnFailure})
+	v.charges = append(v.charges, sluice.Charge{
+		Key: r.Key, Tag: tag, Limit: r.Effective, N: n, Group: group,
+		OnFailure: r.Limit.OnFailure, Tolerance: r.tolerance(), Shards: r.shards(),
+	})
+}
+
+// tolerance returns what may be leased of the limit that applies.
+func (r *Result) tolerance() int64 {
+	if r.Rule != nil && r.Rule.Tolerance != 0 {
+		return r.Rule.Tolerance
+	}
+	return r.Limit.Tolerance
+}
+
+// shards returns over how many counters the limit that applies is spread. What
+// an override takes over from its limit is not its author's doing, so it is
+// made to fit rather than refused.
+func (r *Result) shards() int {
+	if r.Rule == nil {
+		return r.Limit.Shards
+	}
+	if r.Rule.Shards != 0 {
+		return r.Rule.Shards
+	}
+	return int(min(int64(r.Limit.Shards), r.Effective.Capacity()))
 }
 
 // conclude hands the decisions to the results, in the order of charge, and
