@@ -33,6 +33,7 @@ type request struct {
 	meters    []sluice.Meter
 	index     []uint16 // of each charge: its key
 	calendars []sluice.Calendar
+	clock     int64 // this machine's, in Unix microseconds, if it is to decide; else 0
 
 	text    []byte // the keys' text, cut into keys afterwards
 	ends    []int
@@ -67,22 +68,33 @@ func (r *request) encode(prefix string, charges []sluice.Charge) error {
 
 // finish makes the arguments of what was packed. Calendars are sent as the
 // windows around this machine's time, which reach two windows to either side;
-// the server's time chooses among them.
+// the time that decides chooses among them.
 func (r *request) finish() {
-	r.args = append(r.args[:0], r.mode, string(r.records))
+	around := int64(0)
 	if len(r.calendars) > 0 {
-		r.sendCalendars(sluice.Ticks(time.Now()))
+		around = sluice.Ticks(time.Now())
 	}
+	r.arguments(around)
 }
 
-// sendCalendars puts the windows around a store time behind the other
-// arguments.
-func (r *request) sendCalendars(around int64) {
-	r.args = r.args[:2]
+// arguments puts the arguments together, with calendars as the windows around a
+// store time.
+func (r *request) arguments(around int64) {
+	mode := r.mode
+	if r.clock != 0 {
+		mode = callersTime[mode]
+	}
+	r.args = append(r.args[:0], mode, string(r.records))
 	for _, calendar := range r.calendars {
 		r.args = append(r.args, packCalendar(calendar, around))
 	}
+	if r.clock != 0 {
+		r.args = append(r.args, strconv.FormatInt(r.clock, 10))
+	}
 }
+
+// callersTime names the modes of the script that are sent this machine's time.
+var callersTime = map[string]string{"b": "B", "g": "G"}
 
 func (r *request) reset() {
 	r.keys, r.args, r.meters, r.index = r.keys[:0], r.args[:0], r.meters[:0], r.index[:0]

@@ -31,12 +31,13 @@ type keeper struct {
 	*link
 	renewed time.Time
 	known   map[string]bool // nodes that Connected was told of
+	clocked map[string]bool // those of them that let scripts read the time
 	told    string          // what Lost was told of no connection at all
 	refused bool            // a server was there and refused
 }
 
 func (l *link) start() {
-	k := &keeper{link: l, known: make(map[string]bool)}
+	k := &keeper{link: l, known: make(map[string]bool), clocked: make(map[string]bool)}
 	first := make(chan struct{})
 	l.looked.Store(&first)
 	l.wait.Go(k.run)
@@ -204,16 +205,30 @@ func (k *keeper) tell(s *session) {
 		case err == nil && !known:
 			k.known[n.name] = true
 			k.told = ""
+			report := k.probe(s, n)
+			k.setClock(report)
 			if k.o.Connected != nil {
-				k.o.Connected(k.probe(s, n))
+				k.o.Connected(report)
 			}
 		case err != nil && known:
 			delete(k.known, n.name)
+			delete(k.clocked, n.name)
 			if k.o.Lost != nil {
 				k.o.Lost(n.name, *err)
 			}
 		}
 	}
+}
+
+// setClock chooses whose clock decides: this machine's as soon as one server
+// refuses its own.
+func (k *keeper) setClock(r Report) {
+	k.clocked[r.Node] = r.TimeInScripts || !r.Scripts
+	own := false
+	for _, ok := range k.clocked {
+		own = own || !ok
+	}
+	k.callersTime.Store(own)
 }
 
 // tellLost reports why there is no connection at all, each reason once.

@@ -35,6 +35,8 @@ type link struct {
 	lost    atomic.Pointer[error] // why there is no session
 	calls   context.Context       // for calls that have no end of their own
 	looked  atomic.Pointer[chan struct{}]
+
+	callersTime atomic.Bool // a server refuses TIME in scripts
 }
 
 // A session is a client that has connected, and what is known of its servers.

@@ -20,8 +20,9 @@ type Report struct {
 	Server, Version string
 	// RoundTrip is the median of a few.
 	RoundTrip time.Duration
-	// Scripts says that the server runs scripts, and TimeInScripts that they
-	// may read its clock and then write. Without either nothing can be decided.
+	// Scripts says that the server runs scripts; without them nothing can be
+	// decided there. TimeInScripts says that they may read its clock and then
+	// write; without that the store decides by this machine's clock.
 	Scripts, TimeInScripts bool
 	// Eviction is the server's maxmemory-policy, MaxMemory its bound in bytes;
 	// 0: none.
@@ -177,7 +178,7 @@ func (p *probe) script(ctx context.Context, key string) {
 		p.warn("scripts cannot write, so nothing can be decided there: %v", err)
 	default:
 		p.TimeInScripts = false
-		p.warn("the server refuses TIME in scripts, so nothing can be decided there: %v", err)
+		p.warn("the server refuses TIME in scripts, so the clocks of the instances decide: keep them in step (NTP), as each limit may be exceeded by its rate times their skew: %v", err)
 	}
 }
 

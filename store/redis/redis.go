@@ -19,6 +19,11 @@ import (
 type Options struct {
 	// Prefix begins every key, so that a server can be shared; "": "rl".
 	Prefix string
+	// CallersTime decides by this machine's clock, for a server that refuses
+	// TIME in scripts. The bound of each limit then grows by its rate times the
+	// skew between the clocks of all instances. A store of [Open] finds out by
+	// itself whether it must.
+	CallersTime bool
 }
 
 // A Store keeps its counters on a server. Calls of several keys must be of one
@@ -30,6 +35,9 @@ type Store struct {
 	script atomic.Pointer[rueidis.Lua]
 	prefix string
 	calls  sync.Pool // *request
+
+	clock       clock
+	callersTime bool
 
 	link    *link  // of a store that Open made
 	cluster bool   // keys have slots
@@ -46,6 +54,8 @@ func New(client rueidis.Client, o Options) *Store {
 		prefix:  o.Prefix,
 		calls:   sync.Pool{New: func() any { return new(request) }},
 		cluster: client.Mode() == rueidis.ClientModeCluster,
+
+		callersTime: o.CallersTime,
 	}
 	s.script.Store(flaggedScript)
 	return s
@@ -64,7 +74,7 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	if err := s.oneSlot(len(charges), func(i int) *sluice.Charge { return &charges[i] }); err != nil {
 		return dst, err
 	}
-	q := s.calls.Get().(*request)
+	q := s.request()
 	defer s.calls.Put(q)
 	if err := q.encode(s.prefix, charges); err != nil {
 		return dst, err
@@ -76,6 +86,13 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	return r.decode(dst, charges, q)
 }
 
+// request returns one to be filled in.
+func (s *Store) request() *request {
+	q := s.calls.Get().(*request)
+	q.clock = s.ownTime()
+	return q
+}
+
 // again is what the script answers, before it changes anything, to a calendar
 // whose windows do not reach the server's time.
 const again = "again"
@@ -84,7 +101,7 @@ const again = "again"
 func (s *Store) run(ctx context.Context, q *request) (reply, error) {
 	r, err := s.exec(ctx, q)
 	if err == nil && r.text == again {
-		q.sendCalendars(r.now)
+		q.arguments(r.now)
 		r, err = s.exec(ctx, q)
 	}
 	return r, err

@@ -34,7 +34,10 @@ func (s *Store) Register(ctx context.Context, id string, ttl time.Duration) ([]s
 	if ttl > 0 {
 		millis = max(1, ttl.Milliseconds())
 	}
-	args := []string{id, strconv.FormatInt(millis, 10)}
+	args := []string{id, strconv.FormatInt(millis, 10), ""}
+	if micros := s.ownTime(); micros != 0 {
+		args[2] = strconv.FormatInt(micros/1000, 10)
+	}
 	live, err := registerScript.Exec(ctx, s.client, []string{s.prefix + ":instances"}, args).AsStrSlice()
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)

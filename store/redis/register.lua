@@ -4,8 +4,13 @@
 -- KEYS[1]  the set.
 -- ARGV[1]  the instance's id.
 -- ARGV[2]  how long it lives from now, in milliseconds; 0: it is gone.
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- ARGV[3]  the caller's time in Unix milliseconds, where TIME is refused in
+--          scripts; else empty.
+local now = tonumber(ARGV[3])
+if not now then
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+end
 local ttl = tonumber(ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 -- Of a clock that was set back: nobody lives this long at once.

@@ -43,18 +43,21 @@ func TestScriptEqualsSpecification(t *testing.T) {
 		name   string
 		limits []sluice.Limit
 		jump   time.Duration
+		own    bool // the caller's clock decides
 	}{
-		{"steady clock", limits, 0},
+		{name: "steady clock", limits: limits},
 		// Half a million windows of the shortest limit.
-		{"clock moved back and forth", limits, 2 * time.Hour},
-		{"clock moved by months", limits[:4], 115 * 24 * time.Hour},
-		{"calendar, clock moved by months", limits[len(limits)-4:], 115 * 24 * time.Hour},
+		{name: "clock moved back and forth", limits: limits, jump: 2 * time.Hour},
+		{name: "clock moved by months", limits: limits[:4], jump: 115 * 24 * time.Hour},
+		{name: "calendar, clock moved by months", limits: limits[len(limits)-4:], jump: 115 * 24 * time.Hour},
+		{name: "the caller's clock", limits: limits, own: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
 			h := newHistory(t, seed)
 			h.limits = tt.limits
+			h.store.callersTime = tt.own
 			for step := range 4_000 {
 				if tt.jump > 0 && step%100 == 99 {
 					h.jump(t, tt.jump)
@@ -218,7 +221,7 @@ func (h *history) take(t *testing.T) {
 // run asks the script, keeping the time that it read.
 func (h *history) run(t *testing.T, charges []sluice.Charge) ([]sluice.Decision, int64) {
 	t.Helper()
-	q := new(request)
+	q := h.store.request()
 	if err := q.encode(h.store.prefix, charges); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +265,7 @@ func (h *history) settle(t *testing.T) {
 		s = h.given[i]
 		h.given = append(h.given[:i], h.given[i+1:]...)
 	}
-	q := new(request)
+	q := h.store.request()
 	if err := q.encodeSettle("rl", []sluice.Settlement{s}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (s *Store) Settle(ctx context.Context, settlements []sluice.Settlement) err
 	if err := s.oneSlot(len(settlements), func(i int) *sluice.Charge { return &settlements[i].Charge }); err != nil {
 		return err
 	}
-	q := s.calls.Get().(*request)
+	q := s.request()
 	defer s.calls.Put(q)
 	if err := q.encodeSettle(s.prefix, settlements); err != nil {
 		return err

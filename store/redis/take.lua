@@ -6,24 +6,50 @@
 --          '<Bdddd' (1 if it ends its group, n, unit, interval, capacity).
 --          'g': anything, each record '<HBBdddd' (key, kind, flags, n, unit, a,
 --          b); see below.
+--          'B', 'G': the same on the caller's clock, for servers that refuse
+--          TIME in scripts.
 -- ARGV[2]  the records, packed.
 -- ARGV[3+] calendars: '<d' times six, the number of the first window and the
 --          starts of five windows in Unix microseconds.
+-- Last     with 'B' and 'G': the caller's time in Unix microseconds.
 --
 -- The reply is one packed string: the time in ticks as '<d', then a record for
 -- each charge. Decisions follow from it by the formulas that Go has anyway.
 --
 -- Times are ticks, sixteenths of a microsecond since 2026, so that all numbers
--- stay below 2^53. TIME is read once.
+-- stay below 2^53. The clock is read once.
 local call, pack, unpack, ceil = redis.call, struct.pack, struct.unpack, math.ceil
-local clock = call('TIME')
-local micros = clock[1] * 1000000 + clock[2]
+local format = string.format
+local mode, records = ARGV[1], ARGV[2]
+local micros
+-- How a key is given its end, and what is added to the milliseconds from now.
+-- By the server's clock an instant costs less than a duration, which the server
+-- would turn into one; the caller's clock may differ from that.
+local expire_by, expire_from = 'PEXPIRE', 0
+if mode == 'B' or mode == 'G' then
+  micros = tonumber(ARGV[#ARGV])
+else
+  local clock = call('TIME')
+  micros = clock[1] * 1000000 + clock[2]
+  expire_by, expire_from = 'PEXPIREAT', ceil(micros / 1000)
+end
 local now = (micros - 1767225600000000) * 16
-local records = ARGV[2]
 
 -- Token buckets alone are what nearly all calls are made of. They are decided
 -- without the functions below, whose making would cost more than the deciding.
-if ARGV[1] == 'b' then
+if mode == 'b' or mode == 'B' then
+  -- put writes a debt and returns the new state. Adding to the integer that is
+  -- there and moving its end costs two thirds of writing both anew.
+  local function put(key, state, debt)
+    local millis = ceil(debt / 16000)
+    if state ~= 0 and type(redis.pcall('INCRBY', key, format('%d', now + debt - state))) == 'number' then
+      call(expire_by, key, format('%d', expire_from + millis))
+    else
+      call('SET', key, format('%d', now + debt), 'PX', format('%d', millis))
+    end
+    return now + debt
+  end
+
   local count = #KEYS
   local values = count == 1 and {call('GET', KEYS[1])} or call('MGET', _G.unpack(KEYS))
   local out, pos, i = {pack('<d', now)}, 1, 1
@@ -53,14 +79,11 @@ if ARGV[1] == 'b' then
         group = nil
         local granted = n > 0 and units * unit or 0
         if granted > 0 then
-          debt = debt + granted * interval
-          state = now + debt
-          call('SET', KEYS[i], state, 'PX', ceil(debt / 16000))
+          state = put(KEYS[i], state, debt + granted * interval)
         elseif n > 0 and state - now > fill then
           -- A lowered limit or a clock set back: the wait must not begin anew
           -- at each look.
-          state = now + fill
-          call('SET', KEYS[i], state, 'PX', ceil(fill / 16000))
+          state = put(KEYS[i], state, fill)
         end
         out[i + 1] = pack('<dd', granted, state)
       end
@@ -70,12 +93,9 @@ if ARGV[1] == 'b' then
       local n, unit, interval, fill, state, debt = _G.unpack(group[k])
       local key, granted = first + k - 1, n > 0 and units * unit or 0
       if granted > 0 then
-        debt = debt + granted * interval
-        state = now + debt
-        call('SET', KEYS[key], state, 'PX', ceil(debt / 16000))
+        state = put(KEYS[key], state, debt + granted * interval)
       elseif n > 0 and state - now > fill then
-        state = now + fill
-        call('SET', KEYS[key], state, 'PX', ceil(fill / 16000))
+        state = put(KEYS[key], state, fill)
       end
       out[key + 1] = pack('<dd', granted, state)
     end
