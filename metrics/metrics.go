@@ -43,9 +43,9 @@ type Metrics struct {
 	decisions *decisions
 	layers    *layers
 
-	mu      sync.Mutex              // held while an instrument is made
-	calls   map[string]*instruments // by their part of the name
-	latency prometheus.Observer     // of the edge; nil: not asked for yet
+	mu        sync.Mutex                      // held while an instrument is made
+	calls     map[string]*instruments         // by their part of the name
+	latencies map[string]prometheus.Histogram // the same
 }
 
 // New returns metrics that show the program and its process, and what is
@@ -58,6 +58,7 @@ func New(o Options) *Metrics {
 		decisions: newDecisions(classifier{o.Away}),
 		layers:    newLayers(),
 		calls:     make(map[string]*instruments),
+		latencies: make(map[string]prometheus.Histogram),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "sluice_build_info",
@@ -101,18 +102,13 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Latency returns a function that an edge tells how long it took to admit or to
-// refuse a request: reading who asks, the decision, and writing its headers. It
-// allocates nothing and may be called from many goroutines.
+// refuse a request, as sluice_decision_duration_seconds: reading who asks, the
+// decision, and writing its headers. It allocates nothing and may be called from
+// many goroutines.
 func (m *Metrics) Latency() func(time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.latency == nil {
-		h := m.histogram("sluice_http_admission_duration_seconds",
-			"How long HTTP requests waited for Sluice, from the request to the decision at the edge: what Sluice adds to each of them.")
-		m.registry.MustRegister(h)
-		m.latency = h
-	}
-	latency := m.latency
+	latency := m.histogram("decision")
 	return func(d time.Duration) { latency.Observe(d.Seconds()) }
 }
 
@@ -124,13 +120,24 @@ var bounds = []float64{
 	10e-3, 20e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1,
 }
 
-// histogram makes a histogram of latencies.
-func (m *Metrics) histogram(name, help string) prometheus.Histogram {
-	o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}
+var latencyHelp = map[string]string{
+	"decision": "How long requests waited for their decision: what Sluice adds to each of them. Errors are included.",
+	"store":    "How long round trips to the store (Redis) took. Errors are included. Its p99 is the first figure to watch: near the time budget, decisions begin to fall back.",
+}
+
+// histogram returns the latencies of a part, which several may observe. mu must
+// be held.
+func (m *Metrics) histogram(part string) prometheus.Histogram {
+	if made := m.latencies[part]; made != nil {
+		return made
+	}
+	o := prometheus.HistogramOpts{Name: "sluice_" + part + "_duration_seconds", Help: latencyHelp[part], Buckets: bounds}
 	if m.o.NativeHistograms {
 		o.NativeHistogramBucketFactor = 1.1
 		o.NativeHistogramMaxBucketNumber = 160
 		o.NativeHistogramMinResetDuration = time.Hour
 	}
-	return prometheus.NewHistogram(o)
+	m.latencies[part] = prometheus.NewHistogram(o)
+	m.registry.MustRegister(m.latencies[part])
+	return m.latencies[part]
 }

@@ -47,10 +47,10 @@ type Store struct {
 }
 
 // Decisions returns a store that measures the whole stack, as
-// sluice_decision_*: it stands on top.
+// sluice_decision_*: it stands on top. It is for programs without an edge that
+// is given [Metrics.Latency]: with both, each decision counts twice.
 func (m *Metrics) Decisions(next sluice.Store) *Store {
 	return m.measure(next, "decision",
-		"How long decisions took, through all layers of the store: what a request waits for. Errors are included.",
 		"Calls of the whole store that ended with an error instead of an answer, by operation and kind.")
 }
 
@@ -58,12 +58,11 @@ func (m *Metrics) Decisions(next sluice.Store) *Store {
 // sluice_store_*: it stands just above store/redis, or store/memory.
 func (m *Metrics) Store(next sluice.Store) *Store {
 	return m.measure(next, "store",
-		"How long round trips to the store (Redis) took. Errors are included. Its p99 is the first figure to watch: near the time budget, decisions begin to fall back.",
 		"Calls to the store (Redis) that ended with an error, by operation and kind.")
 }
 
-func (m *Metrics) measure(next sluice.Store, part, latency, errs string) *Store {
-	s := &Store{next: next, start: m.start, to: m.instruments(part, latency, errs)}
+func (m *Metrics) measure(next sluice.Store, part, errs string) *Store {
+	s := &Store{next: next, start: m.start, to: m.instruments(part, errs)}
 	s.settler, _ = next.(sluice.Settler)
 	s.forgetter, _ = next.(sluice.Forgetter)
 	s.locator, _ = next.(sluice.Locator)
@@ -72,13 +71,13 @@ func (m *Metrics) measure(next sluice.Store, part, latency, errs string) *Store 
 }
 
 // instruments returns those of a part, which several stores may share.
-func (m *Metrics) instruments(part, latency, errs string) *instruments {
+func (m *Metrics) instruments(part, errs string) *instruments {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if made := m.calls[part]; made != nil {
 		return made
 	}
-	made := &instruments{classifier: classifier{m.o.Away}, latency: m.histogram("sluice_"+part+"_duration_seconds", latency)}
+	made := &instruments{classifier: classifier{m.o.Away}, latency: m.histogram(part)}
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_" + part + "_errors_total",
 		Help: errs + " " + kindsHelp,
@@ -90,7 +89,7 @@ func (m *Metrics) instruments(part, latency, errs string) *instruments {
 			made.errors[o][k] = vec.WithLabelValues(operationNames[o], kindNames[k])
 		}
 	}
-	m.registry.MustRegister(made.latency, vec)
+	m.registry.MustRegister(vec)
 	m.calls[part] = made
 	return made
 }

@@ -53,11 +53,11 @@ func TestLatency(t *testing.T) {
 			`sluice_store_duration_seconds_bucket{le="0.0015"}`:               1,
 			`sluice_store_duration_seconds_sum`:                               0.0014,
 			`sluice_store_duration_seconds_count`:                             1,
-			`sluice_decision_duration_seconds_bucket{le="0.00125"}`:           0,
-			`sluice_decision_duration_seconds_bucket{le="0.0015"}`:            1,
-			`sluice_http_admission_duration_seconds_bucket{le="5e-05"}`:       1,
-			`sluice_http_admission_duration_seconds_bucket{le="1"}`:           1,
-			`sluice_http_admission_duration_seconds_bucket{le="+Inf"}`:        2,
+			`sluice_decision_duration_seconds_bucket{le="5e-05"}`:             1,
+			`sluice_decision_duration_seconds_bucket{le="0.00125"}`:           1,
+			`sluice_decision_duration_seconds_bucket{le="0.0015"}`:            2,
+			`sluice_decision_duration_seconds_bucket{le="1"}`:                 2,
+			`sluice_decision_duration_seconds_bucket{le="+Inf"}`:              3,
 			`sluice_store_errors_total{kind="timeout",operation="take"}`:      0,
 			`sluice_decision_errors_total{kind="timeout",operation="settle"}`: 0,
 		} {
@@ -227,9 +227,8 @@ func TestShared(t *testing.T) {
 	wg.Wait()
 	series := scrape(t, m)
 	for name, want := range map[string]float64{
-		"sluice_store_duration_seconds_count":          800,
-		"sluice_decision_duration_seconds_count":       800,
-		"sluice_http_admission_duration_seconds_count": 8,
+		"sluice_store_duration_seconds_count":    800,
+		"sluice_decision_duration_seconds_count": 808,
 	} {
 		if series[name] != want {
 			t.Errorf("%s = %v, want %v", name, series[name], want)

@@ -51,7 +51,7 @@ type Stack struct {
 func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logger) (*Stack, error) {
 	s := &Stack{memory: memory.New(memory.Options{MaxKeys: c.MaxKeys})}
 	if c.Store == "memory" {
-		s.Top = m.Decisions(s.memory)
+		s.Top = s.memory
 		m.Watch(metrics.Layers{Memory: s.memoryStats})
 		return s, nil
 	}
@@ -88,7 +88,7 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 		top = s.split
 	}
 	s.denied = denied.New(top, denied.Options{})
-	s.Top = m.Decisions(s.denied)
+	s.Top = s.denied
 	m.Watch(s.layers())
 	return s, nil
 }

@@ -23,15 +23,15 @@ type budget struct {
 // budgets keeps those whose time was not used up.
 type budgets struct{ pool sync.Pool }
 
-// start returns a context that ends after d.
-func (p *budgets) start(ctx context.Context, d time.Duration) *budget {
+// start returns a context that ends d after now, which has just been read.
+func (p *budgets) start(ctx context.Context, now time.Time, d time.Duration) *budget {
 	b, ok := p.pool.Get().(*budget)
 	if ok {
-		b.values, b.deadline = ctx, time.Now().Add(d)
+		b.values, b.deadline = ctx, now.Add(d)
 		b.timer.Reset(d)
 		return b
 	}
-	b = &budget{values: ctx, deadline: time.Now().Add(d), done: make(chan struct{})}
+	b = &budget{values: ctx, deadline: now.Add(d), done: make(chan struct{})}
 	b.timer = time.AfterFunc(d, b.expire)
 	return b
 }

@@ -135,20 +135,20 @@ func TestBudgetContext(t *testing.T) {
 	type key struct{}
 	var p budgets
 	ctx := context.WithValue(t.Context(), key{}, 7)
-	b := p.start(ctx, time.Hour)
+	b := p.start(ctx, time.Now(), time.Hour)
 	if deadline, ok := b.Deadline(); !ok || time.Until(deadline) > time.Hour || b.Err() != nil || b.Value(key{}) != 7 {
 		t.Errorf("a new budget: %v, %v, %v, %v", deadline, ok, b.Err(), b.Value(key{}))
 	}
 	child, cancel := context.WithTimeout(b, 2*time.Hour)
 	defer cancel()
 	p.stop(b)
-	b2 := p.start(t.Context(), time.Nanosecond)
+	b2 := p.start(t.Context(), time.Now(), time.Nanosecond)
 	<-b2.Done()
 	if !errors.Is(b2.Err(), context.DeadlineExceeded) {
 		t.Errorf("Err of a budget used up = %v", b2.Err())
 	}
 	p.stop(b2)
-	if b3 := p.start(t.Context(), time.Hour); b3 == b2 {
+	if b3 := p.start(t.Context(), time.Now(), time.Hour); b3 == b2 {
 		t.Error("a budget used up is used again")
 	}
 	_ = child

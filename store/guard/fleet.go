@@ -124,7 +124,7 @@ func (s *Store) probe(ctx context.Context, n *node) {
 	if !ok {
 		return
 	}
-	b := s.budgets.start(ctx, s.o.Budget)
+	b := s.budgets.start(ctx, p.began, s.o.Budget)
 	err := s.peek(b, n)
 	s.budgets.stop(b)
 	if err != nil {

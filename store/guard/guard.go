@@ -137,7 +137,7 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	if !ok {
 		return s.fallback(dst, charges, n)
 	}
-	b := s.budgets.start(ctx, s.o.Budget)
+	b := s.budgets.start(ctx, p.began, s.o.Budget)
 	decisions, err := s.ask(b, n, p, dst, charges)
 	s.budgets.stop(b)
 	switch {

@@ -228,7 +228,7 @@ func (s *Store) settleNext(ctx context.Context, settlements []sluice.Settlement)
 	if !ok {
 		return ErrAway
 	}
-	b := s.budgets.start(ctx, s.o.Budget)
+	b := s.budgets.start(ctx, p.began, s.o.Budget)
 	err := s.settler.Settle(b, settlements)
 	s.budgets.stop(b)
 	if err == nil || isAnswer(err) {
