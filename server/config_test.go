@@ -130,7 +130,7 @@ drain: {delay: 5s, timeout: 1m}
 func TestErrorsNameFileLineAndField(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown field", "stoer: memory\n", `sluice.yaml:1: stoer: unknown field: did you mean store?`},
-		{"store", "store: mysql://root:pw@h/\n", `sluice.yaml:1: store: redis: url: it must begin with redis://, rediss://, redis+cluster:// or redis+sentinel://; or memory`},
+		{"store", "store: mysql://root:pw@h/\n", `sluice.yaml:1: store: want memory or a URL: it must begin with redis://, rediss://, redis+cluster:// or redis+sentinel://`},
 		{"prefix", "prefix: '{a}'\n", `sluice.yaml:1: prefix: "{a}": want`},
 		{"max_keys", "max_keys: 0\n", `sluice.yaml:1: max_keys: `},
 		{"budget", "budget: 1m\n", `sluice.yaml:1: budget: `},
@@ -152,8 +152,10 @@ func TestErrorsNameFileLineAndField(t *testing.T) {
 		{"port", "gateway: {listen: ':80800'}\n", `sluice.yaml:1: gateway.listen: ":80800": want`},
 		{"routes missing", "gateway: {listen: ':1'}\n", `sluice.yaml:1: gateway.routes: missing: want a list of routes`},
 		{"route fields", "gateway:\n  routes:\n    - {id: a}\n", `sluice.yaml:3: gateway.routes[0].match: missing`},
-		{"route id twice", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: a, match: /b, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].id: "a" is the id of the route on line 3 already`},
-		{"conflict", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: b, match: /a, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].match: pattern "/a" is in conflict with "/a" of route "a"`},
+		{"route id twice", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: a, match: /b, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].id: "a" is the id of gateway.routes[0] (sluice.yaml:3) already: want another`},
+		{"conflict", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: b, match: /a, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].match: pattern "/a" is that of gateway.routes[0] (sluice.yaml:3) already: want another`},
+		{"conflict of two", "gateway:\n  routes:\n    - {id: z, match: '/{', upstream: 'http://h'}\n    - {id: a, match: '/a/{x}', upstream: 'http://h'}\n    - {id: b, match: '/{x}/b', upstream: 'http://h'}\n", `sluice.yaml:5: gateway.routes[2].match: pattern "/{x}/b" is in conflict with "/a/{x}" of gateway.routes[1] (sluice.yaml:4): `},
+		{"the same in other words", "gateway:\n  routes:\n    - {id: a, match: '/a/{x}', upstream: 'http://h'}\n    - {id: b, match: '/a/{y}', upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].match: pattern "/a/{y}" is in conflict with "/a/{x}" of gateway.routes[0] (sluice.yaml:3): /a/{y} matches the same requests as /a/{x}: want another`},
 		{"pattern", "gateway: {routes: [{id: a, match: orders, upstream: 'http://h'}]}\n", `gateway.routes[0].match: pattern "orders": `},
 		{"upstream", "gateway: {routes: [{id: a, match: /, upstream: 'localhost:90'}]}\n", `gateway.routes[0].upstream: "localhost:90": want a URL`},
 		{"upstream's password", "gateway: {routes: [{id: a, match: /, upstream: 'http://u:hunter2@h'}]}\n", `gateway.routes[0].upstream: want a URL without a user`},
@@ -202,7 +204,7 @@ drain: {timeout: soon}
 	if err == nil {
 		t.Fatal("no error")
 	}
-	want := []string{"1: stor:", "3: limits[0].kee:", "3: limits[0].key:", "3: limits[0].limit:", "5: identity.tenant.unknown:", "7: gateway.listen:", "9: gateway.routes[0].match:", "9: gateway.routes[0].upstream:", "10: drain.timeout:"}
+	want := []string{"1: stor:", "3: limits[0].kee:", "3: limits[0].limit:", "5: identity.tenant.unknown:", "7: gateway.listen:", "9: gateway.routes[0].match:", "9: gateway.routes[0].upstream:", "10: drain.timeout:"}
 	for _, place := range want {
 		if strings.Count(err.Error(), "sluice.yaml:"+place) != 1 {
 			t.Errorf("%q stands not once in\n%v", place, err)

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -54,7 +56,7 @@ func (d *decoder) store(n strictyaml.Node) string {
 	// What is wrong with a URL is told without repeating it: it may hold a
 	// password.
 	if err := redis.CheckURL(s); err != nil {
-		n.Problem("%v; or memory", err)
+		n.Problem("want memory or a URL: %s", strings.TrimPrefix(err.Error(), "redis: url: "))
 	}
 	return s
 }
@@ -130,7 +132,8 @@ func (d *decoder) headers(n strictyaml.Node) HeaderConfig {
 func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 	var routes []gateway.Route
 	var table gateway.Table
-	lines := make(map[string]int)
+	ids := make(map[string]strictyaml.Node)
+	var added []strictyaml.Node // beside the routes of the table
 	for _, item := range n.Items() {
 		m := item.Mapping("id", "match", "upstream")
 		r := gateway.Route{
@@ -138,20 +141,40 @@ func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 			Match:    m.Need("match", "a pattern such as POST /orders").Text(),
 			Upstream: d.upstream(m.Need("upstream", "a URL such as http://127.0.0.1:9001")),
 		}
-		if line, ok := lines[r.ID]; ok && r.ID != "" {
-			m.Get("id").Problem("%q is the id of the route on line %d already", r.ID, line)
+		if first, ok := ids[r.ID]; ok && r.ID != "" {
+			m.Get("id").Problem("%q is the id of %s already: want another", r.ID, place(first))
 		} else {
-			lines[r.ID] = item.Line()
+			ids[r.ID] = item
 		}
 		// A conflict is told where the second pattern stands.
-		if match := m.Get("match"); match.Exists() {
+		if match := m.Get("match"); match.IsText() {
 			if err := table.Add(r.ID, r.Match); err != nil {
-				match.Problem("%v", err)
+				match.Problem("%s", explainPattern(err, added))
+			} else {
+				added = append(added, item)
 			}
 		}
 		routes = append(routes, r)
 	}
 	return routes
+}
+
+// place returns where a value stands: "gateway.routes[0] (sluice.yaml:12)".
+func place(n strictyaml.Node) string { return n.Field() + " (" + n.Source() + ")" }
+
+// explainPattern says what is wrong with a route's pattern, and of a conflict
+// where the other route stands.
+func explainPattern(err error, added []strictyaml.Node) string {
+	var conflict *gateway.ConflictError
+	if !errors.As(err, &conflict) {
+		return err.Error()
+	}
+	first := place(added[conflict.First])
+	if conflict.Pattern == conflict.FirstPattern {
+		return fmt.Sprintf("pattern %q is that of %s already: want another", conflict.Pattern, first)
+	}
+	return fmt.Sprintf("pattern %q is in conflict with %q of %s: %s: want another",
+		conflict.Pattern, conflict.FirstPattern, first, conflict.Why)
 }
 
 func (d *decoder) upstream(n strictyaml.Node) *url.URL {
