@@ -262,12 +262,12 @@ func TestDecodeBroken(t *testing.T) {
 		{"addresses that are none", head + "    limit: 1/s\n    overrides:\n      - {match: {ip: 10.0.0.0/33}, limit: 2/s}\n      - {match: {ip: [192.0.2.1, 300.1.1.1]}, limit: 2/s}\n      - {match: {ip: unknown}, limit: 2/s}\n      - {match: {ip: 10.0.*}, limit: 2/s}\n      - {match: {ip: 198.51.100.1}, limit: 2/s}\n      - {match: {ip: '::ffff:198.51.100.1'}, limit: 2/s}\n", []string{
 			`f.yaml:6: limits[0].overrides[0].match: ip: "10.0.0.0/33" is no address and no network: want one such as 192.0.2.7 or 10.0.0.0/8, or a pattern with *`,
 			`f.yaml:7: limits[0].overrides[1].match: ip: "300.1.1.1" is no address and no network: want one such as 192.0.2.7 or 10.0.0.0/8, or a pattern with *`,
-			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: remove one, or put the narrower one first",
+			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: want only one, or the narrower one first",
 		}},
 		{"overrides that never win", head + "    limit: 1/s\n    overrides:\n      - {match: {tenant: [b, c]}, limit: 2/s}\n      - {match: {tenant: c}, limit: 3/s}\n      - {match: {tenant: d*}, limit: 4/s}\n      - {match: {tenant: dd}, limit: 5/s}\n      - {match: {tenant: c, route: x}, limit: 6/s}\n      - {match: {route: x, tenant: c}, limit: 6/s}\n", []string{
-			"f.yaml:7: limits[0].overrides[1].match: never wins, since overrides[0] (f.yaml:6) matches all of it and stands before: remove one, or put the narrower one first",
-			"f.yaml:9: limits[0].overrides[3].match: never wins, since overrides[2] (f.yaml:8) matches all of it and stands before: remove one, or put the narrower one first",
-			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: remove one, or put the narrower one first",
+			"f.yaml:7: limits[0].overrides[1].match: never wins, since overrides[0] (f.yaml:6) matches all of it and stands before: want only one, or the narrower one first",
+			"f.yaml:9: limits[0].overrides[3].match: never wins, since overrides[2] (f.yaml:8) matches all of it and stands before: want only one, or the narrower one first",
+			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: want only one, or the narrower one first",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestWarnings(t *testing.T) {
 		"f.yaml:2: limits[0].on_store_failure: has no effect on a shadow limit, which never refuses",
 		"f.yaml:2: limits[0].limit: 700000/s runs at 695652/s, 0.6% slower, since the time of one token is rounded up",
 		"f.yaml:5: limits[0].overrides[0].match: route is not in the key of the limit, so that one counter is held to several limits: want it in the key too",
-		"f.yaml:2: limits[0].overrides[2].match: never wins, since overrides[1] matches all of it and stands before: remove one, or put the narrower one first",
+		"f.yaml:2: limits[0].overrides[2].match: never wins, since overrides[1] matches all of it and stands before: want only one, or the narrower one first",
 	}
 	if diff := cmp.Diff(want, s.Warnings()); diff != "" {
 		t.Error("warnings (-want +got):\n" + diff)

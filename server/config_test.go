@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"os"
@@ -212,6 +213,45 @@ drain: {timeout: soon}
 	}
 	if got := strings.Count(err.Error(), "\n") + 1; got != len(want) {
 		t.Errorf("%d lines, want %d:\n%v", got, len(want), err)
+	}
+}
+
+// A value of a wrong kind is told once, and nothing that follows from it.
+func TestMistakesAreToldOnce(t *testing.T) {
+	_, err := decode(t, `limits: [{name: a, key: [user], limit: 1/s}]
+identity: [x]
+gateway:
+  listen: [x]
+  tls: {cert: [x], key: {}}
+  routes:
+    - {id: {a: b}, match: [x], upstream: [y]}
+    - {id: q, mach: /x, upstream: }
+    - x
+admin: {listn: x}
+store: [x]
+`)
+	want := `sluice.yaml:2: identity: want fields, each as "name: value", not a list
+sluice.yaml:4: gateway.listen: want an address with a port, such as :8080 or 127.0.0.1:9090, not a list
+sluice.yaml:5: gateway.tls.cert: want the name of a file, not a list
+sluice.yaml:5: gateway.tls.key: want the name of a file, not a mapping
+sluice.yaml:7: gateway.routes[0].id: want a name such as create-order, not a mapping
+sluice.yaml:7: gateway.routes[0].match: want a pattern such as POST /orders, not a list
+sluice.yaml:7: gateway.routes[0].upstream: want a URL such as http://127.0.0.1:9001, not a list
+sluice.yaml:8: gateway.routes[1].mach: unknown field: did you mean match?
+sluice.yaml:8: gateway.routes[1].upstream: has no value: want a URL such as http://127.0.0.1:9001, or leave the field out
+sluice.yaml:9: gateway.routes[2]: want fields, each as "name: value", not a single value
+sluice.yaml:10: admin.listn: unknown field: did you mean listen?
+sluice.yaml:11: store: want text, not a list`
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, err = decode(t, "limits: [{name: a, key: [user], limit: 1/s}]\nidentiy: {user: {header: [X]}}\ngateway: {listen: ':1', routes: []}\n")
+	if want := "sluice.yaml:2: identiy: unknown field: did you mean identity?"; fmt.Sprint(err) != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	_, err = decode(t, leastYAML+"identity: {user: {header: [X], keys: [x]}}\n")
+	if want := "sluice.yaml:2: identity.user.header: want text, not a list\nsluice.yaml:2: identity.user.keys: want the name of a file, not a list"; fmt.Sprint(err) != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

@@ -36,7 +36,11 @@ func (d *decoder) config(doc *strictyaml.Document) *Config {
 	}
 	c.identify()
 	limits := m.Need("limits", "a list of limits")
-	decoded := c.limits(limits)
+	attributes := c.attributes()
+	if identity := m.Get("identity"); m.Misspelt("identity") || identity.Exists() && !identity.IsMapping() {
+		attributes = nil // which there are is not known
+	}
+	decoded := c.limits(limits, attributes)
 	if doc.Err() != nil {
 		return c // nothing is made of what is wrong
 	}
@@ -74,8 +78,9 @@ func (d *decoder) prefix(n strictyaml.Node) string {
 
 // listen reads an address such as ":8080" or "127.0.0.1:9090".
 func (d *decoder) listen(n strictyaml.Node) string {
-	s := n.Text()
-	if !n.Exists() {
+	const want = "an address with a port, such as :8080 or 127.0.0.1:9090"
+	s := n.TextAs(want)
+	if !n.IsText() {
 		return ""
 	}
 	_, port, err := net.SplitHostPort(s)
@@ -83,7 +88,7 @@ func (d *decoder) listen(n strictyaml.Node) string {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		n.Problem("%q: want an address with a port, such as :8080 or 127.0.0.1:9090", s)
+		n.Problem("%q: want %s", s, want)
 	}
 	return s
 }
@@ -137,8 +142,8 @@ func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 	for _, item := range n.Items() {
 		m := item.Mapping("id", "match", "upstream")
 		r := gateway.Route{
-			ID:       m.Need("id", "a name such as create-order").Text(),
-			Match:    m.Need("match", "a pattern such as POST /orders").Text(),
+			ID:       m.Need("id", "a name such as create-order").TextAs("a name such as create-order"),
+			Match:    m.Need("match", "a pattern such as POST /orders").TextAs("a pattern such as POST /orders"),
 			Upstream: d.upstream(m.Need("upstream", "a URL such as http://127.0.0.1:9001")),
 		}
 		if first, ok := ids[r.ID]; ok && r.ID != "" {
@@ -178,13 +183,15 @@ func explainPattern(err error, added []strictyaml.Node) string {
 }
 
 func (d *decoder) upstream(n strictyaml.Node) *url.URL {
-	text := n.Text()
+	const want = "a URL such as http://127.0.0.1:9001"
+	text := n.TextAs(want)
 	u, err := url.Parse(text)
 	switch {
-	case !n.Exists() || text == "":
-		n.Problem("want a URL such as http://127.0.0.1:9001")
+	case !n.IsText():
+	case text == "":
+		n.Problem("want %s", want)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
-		n.Problem("%q: want a URL such as http://127.0.0.1:9001, its scheme http, https or h2c", text)
+		n.Problem("%q: want %s, its scheme http, https or h2c", text, want)
 	case u.User != nil:
 		n.Problem("want a URL without a user and a password, which would go to nobody")
 	case u.RawQuery != "" || u.Fragment != "":

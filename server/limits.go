@@ -9,9 +9,9 @@ import (
 )
 
 // limits reads the limits, with secrets hidden. Everything else is read before,
-// since it says which attributes there are and which of them are secret.
-func (c *Config) limits(n strictyaml.Node) []policy.Limit {
-	limits := policy.DecodeLimits(n, c.attributes()...)
+// since it says which of the attributes are secret.
+func (c *Config) limits(n strictyaml.Node, attributes []string) []policy.Limit {
+	limits := policy.DecodeLimits(n, attributes...)
 	for i := range limits {
 		c.hide(limits[i].Match)
 		for j := range limits[i].Overrides {
