@@ -155,15 +155,15 @@ func (l Limit) Validate() error {
 func (l Limit) validatePeriod() error {
 	if l.Calendar != (Calendar{}) {
 		if l.Algorithm != FixedWindow {
-			return fmt.Errorf("a calendar needs algorithm fixed_window, not %v", l.Algorithm)
+			return fmt.Errorf("a calendar needs algorithm fixed_window, not %v: want that, or no calendar", l.Algorithm)
 		}
 		if l.Per != 0 {
-			return fmt.Errorf("period is %v beside a calendar %v: leave one out", l.Per, l.Calendar.Unit)
+			return fmt.Errorf("period is %v beside a calendar %v: want one of them", l.Per, l.Calendar.Unit)
 		}
 		return l.Calendar.validate()
 	}
 	if l.Per < MinPer || l.Per > MaxPer {
-		return fmt.Errorf("period is %v: want %v to %v", l.Per, MinPer, formatPeriod(MaxPer))
+		return fmt.Errorf("period is %v: want %v to %v", l.Per, MinPer, spoken(MaxPer))
 	}
 	if l.Per%time.Microsecond != 0 {
 		return fmt.Errorf("period is %v: want whole microseconds", l.Per)
@@ -175,20 +175,20 @@ func (l Limit) validatePeriod() error {
 // their own bounds.
 func (l Limit) validateAlgorithm() error {
 	if l.Algorithm != TokenBucket && l.Burst != 0 && l.Burst != l.Tokens {
-		return fmt.Errorf("burst %d with algorithm %v: only token_bucket has a burst; leave it out", l.Burst, l.Algorithm)
+		return fmt.Errorf("burst %d with algorithm %v: only token_bucket has a burst: want none", l.Burst, l.Algorithm)
 	}
 	switch l.Algorithm {
 	case TokenBucket:
 		per := durationTicks(l.Per)
 		if per < l.Tokens*ticksPerMicro {
-			return fmt.Errorf("rate is over %d/s, the most that a token bucket keeps on one key: spread it over shards, count in larger tokens, or use a window", MaxBucketRate)
+			return fmt.Errorf("rate is over %d/s, the most that a token bucket keeps on one key: want a lower one, larger tokens, or a window", MaxBucketRate)
 		}
 		if hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(ceilDiv(per, l.Tokens))); hi != 0 || lo > maxFillTicks {
-			return fmt.Errorf("burst %d at this rate takes over %s to fill, the most that a token bucket keeps: lower the burst or raise the rate", l.Capacity(), formatPeriod(MaxFill))
+			return fmt.Errorf("burst %d at this rate takes over %s to fill, the most that a token bucket keeps: want a lower burst or a higher rate", l.Capacity(), spoken(MaxFill))
 		}
 	case SlidingLog:
 		if l.Tokens > MaxLogTokens {
-			return fmt.Errorf("tokens is %d: a sliding_log keeps at most %d; use sliding_window", l.Tokens, MaxLogTokens)
+			return fmt.Errorf("tokens is %d: a sliding_log keeps at most %d: want fewer, or a sliding_window", l.Tokens, MaxLogTokens)
 		}
 	}
 	return nil

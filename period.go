@@ -38,7 +38,7 @@ func parsePeriod(s string) (time.Duration, error) {
 			return 0, bad
 		}
 		if time.Duration(n) > MaxPer/unit || total > MaxPer-time.Duration(n)*unit {
-			return 0, fmt.Errorf("period %q: want at most %s", clip(s), formatPeriod(MaxPer))
+			return 0, fmt.Errorf("period %q: want at most %s", clip(s), spoken(MaxPer))
 		}
 		total += time.Duration(n) * unit
 		rest = tail
@@ -90,6 +90,12 @@ func ParseCalendarUnit(period string) (CalendarUnit, bool) {
 		return CalendarMonth, true
 	}
 	return CalendarNone, false
+}
+
+// spoken writes a period for people, "366 days", where formatPeriod writes what
+// can be read back.
+func spoken(d time.Duration) string {
+	return strings.Replace(formatPeriod(d), "days", " days", 1)
 }
 
 // formatPeriod writes a period by the largest unit that divides it.

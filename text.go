@@ -60,7 +60,7 @@ func parseLimit(s string) (Limit, error) {
 		return Limit{}, err
 	}
 	if per > MaxPer/time.Duration(divisor) {
-		return Limit{}, fmt.Errorf("rate is under 1 per %s, the longest period", formatPeriod(MaxPer))
+		return Limit{}, fmt.Errorf("rate is under 1 per %s, the longest period: want a higher one", spoken(MaxPer))
 	}
 	l.Per = per * time.Duration(divisor)
 	if l.Burst == l.Tokens && divisor > 1 {
@@ -121,7 +121,7 @@ func parseAmount(s string) (tokens, divisor int64, err error) {
 	if n := len(digits); n > 0 && multiples[digits[n-1]] != 0 {
 		scale, digits = multiples[digits[n-1]], digits[:n-1]
 	}
-	bad := fmt.Errorf("amount %q: want a number such as 100, 0.5, 10k or 1M", s)
+	bad := fmt.Errorf("amount %q: want a number such as 100, 0.5, 1_000_000, 10k or 1M%s", clip(s), amountHint(digits))
 	whole, fraction, dotted := strings.Cut(digits, ".")
 	if whole == "" || dotted && fraction == "" || whole[0] == '_' || strings.HasSuffix(whole, "_") {
 		return 0, 0, bad
@@ -150,6 +150,23 @@ func parseAmount(s string) (tokens, divisor int64, err error) {
 	}
 	tokens, divisor = reduce(tokens*scale, divisor)
 	return tokens, divisor, nil
+}
+
+// amountHint says which habit of writing numbers is not read, if it is a usual
+// one; the digits are those before any suffix.
+func amountHint(digits string) string {
+	plain := digits != "" && '0' <= digits[0] && digits[0] <= '9'
+	switch {
+	case !plain:
+		return ""
+	case strings.Contains(digits, ","):
+		return ", without a comma"
+	case strings.ContainsAny(digits, "eE"):
+		return ", without an exponent"
+	case strings.HasSuffix(digits, "m"):
+		return "; a small m could mean two things"
+	}
+	return ""
 }
 
 // parseOptions reads what stands behind the period, each option at most once.
@@ -203,7 +220,7 @@ func (l *Limit) parseOption(option string, words []string) ([]string, error) {
 // useCalendar turns the period of the text into the calendar's unit.
 func (l *Limit) useCalendar(period string, divisor int64) error {
 	if divisor != 1 {
-		return fmt.Errorf("a calendar needs a whole amount")
+		return fmt.Errorf("a calendar needs a whole amount: want one such as 1000")
 	}
 	unit, ok := ParseCalendarUnit(period)
 	if !ok {

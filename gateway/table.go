@@ -22,9 +22,25 @@ type target struct {
 	id, pattern string
 }
 
+// A ConflictError is a pattern that cannot stand beside one added before: a
+// request could have either.
+type ConflictError struct {
+	ID, Pattern string // the route that was not added
+	// First is the number of the other route among those added, from 0.
+	First                 int
+	FirstID, FirstPattern string
+	// Why says which requests have both patterns.
+	Why string
+}
+
+// Error names both patterns and the route that was there before.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("pattern %q is in conflict with %q of route %q: %s", e.Pattern, e.FirstPattern, e.FirstID, e.Why)
+}
+
 // Add adds a route: an ID and a pattern of [http.ServeMux], whose host is
 // matched without regard to case. The error says what is wrong with the pattern
-// or, if it is in conflict, with which other route; the table is then as it was.
+// or is a [*ConflictError]; the table is then as it was.
 func (t *Table) Add(id, pattern string) error {
 	return t.add(id, pattern, http.NotFoundHandler())
 }
@@ -45,15 +61,17 @@ func (t *Table) add(id, pattern string, h http.Handler) error {
 
 // conflict says with which route a new one is in conflict.
 func (t *Table) conflict(added *target, cause error) error {
-	for _, other := range t.added {
+	for i, other := range t.added {
 		var pair http.ServeMux
 		if register(&pair, other) != nil {
 			continue
 		}
 		if err := register(&pair, added); err != nil {
 			_, why, _ := strings.Cut(err.Error(), "\n")
-			return fmt.Errorf("pattern %q is in conflict with %q of route %q: %s",
-				added.pattern, other.pattern, other.id, strings.ReplaceAll(why, "\n", " "))
+			return &ConflictError{
+				ID: added.id, Pattern: added.pattern, First: i, FirstID: other.id, FirstPattern: other.pattern,
+				Why: strings.ReplaceAll(why, "\n", " "),
+			}
 		}
 	}
 	return fmt.Errorf("pattern %q: %w", added.pattern, cause)

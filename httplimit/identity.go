@@ -128,6 +128,9 @@ func NewIdentity(o IdentityOptions) (*Identity, error) {
 // Name returns the attribute.
 func (i *Identity) Name() string { return i.o.Name }
 
+// Header returns the header that carries the identity, in its canonical form.
+func (i *Identity) Header() string { return i.o.Header }
+
 // SetKeys puts other keys in force; requests under way keep theirs.
 func (i *Identity) SetKeys(k *Keys) { i.keys.Store(k) }
 
@@ -137,6 +140,33 @@ func (i *Identity) SetKeys(k *Keys) { i.keys.Store(k) }
 // of names only, so all stays.
 func (i *Identity) RuleValue(text string) string {
 	if !i.secret || text == "" || reserved(text) || i.keys.Load() != nil {
+		return text
+	}
+	return i.o.Hasher.Hash(text)
+}
+
+// Judge returns what limits see of an identity as a person writes it: the name
+// of a holder, a key, a plain value, or a hash made here. known is false where
+// neither the keys nor a rule name it; the value is then the one that
+// [UnknownDefault] counts by. A value returned is never a secret.
+func (i *Identity) Judge(text string) (value string, known bool) {
+	keys := i.keys.Load()
+	if keys.Has(text) {
+		return text, true
+	}
+	if name, ok := keys.name(text); ok {
+		return name, true
+	}
+	if isHash(text) || !i.secret && reserved(text) {
+		return text, i.o.Named != nil && i.o.Named(text)
+	}
+	return i.value(text)
+}
+
+// HeaderValue returns what limits see of a value of the identity's header that
+// they read as header:NAME: the hash of a secret, also where it stands already.
+func (i *Identity) HeaderValue(text string) string {
+	if !i.secret || text == "" || isHash(text) {
 		return text
 	}
 	return i.o.Hasher.Hash(text)

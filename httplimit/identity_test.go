@@ -194,6 +194,38 @@ func TestRuleValue(t *testing.T) {
 	}
 }
 
+// A person writes names, keys, values and hashes; what is shown is no key.
+func TestJudge(t *testing.T) {
+	h := NewHasher([]byte("k"))
+	named := func(value string) bool { return value == h.Hash("N") || value == "plain" || value == "ip:named" }
+	secret := identity(t, IdentityOptions{Header: "X-Api-Key", Hasher: h, Keys: keys(t, map[string]string{"K": "shop-a"}), Named: named})
+	plain := identity(t, IdentityOptions{Header: "X-Tenant", Named: named})
+	for _, tt := range []struct {
+		i           *Identity
+		text, value string
+		known       bool
+	}{
+		{secret, "shop-a", "shop-a", true},
+		{secret, "K", "shop-a", true},
+		{secret, "N", h.Hash("N"), true},
+		{secret, h.Hash("N"), h.Hash("N"), true},
+		{secret, h.Hash("x"), h.Hash("x"), false},
+		{secret, "x", h.Hash("x"), false},
+		{secret, "key:x", h.Hash("key:x"), false},
+		{secret, "ip:named", h.Hash("ip:named"), false},
+		{plain, "plain", "plain", true},
+		{plain, "x", "x", false},
+		{plain, "ip:named", "ip:named", true},
+	} {
+		if value, known := tt.i.Judge(tt.text); value != tt.value || known != tt.known {
+			t.Errorf("Judge(%q) = %q, %v, want %q, %v", tt.text, value, known, tt.value, tt.known)
+		}
+	}
+	if secret.HeaderValue("K") != h.Hash("K") || secret.HeaderValue(h.Hash("K")) != h.Hash("K") || secret.HeaderValue("") != "" || plain.HeaderValue("K") != "K" {
+		t.Error("the header of a secret identity is seen as its hash, another as it is")
+	}
+}
+
 func TestNewIdentityErrors(t *testing.T) {
 	_, err := NewIdentity(IdentityOptions{Header: "X Api"})
 	if err == nil || !strings.Contains(err.Error(), "attribute") || !strings.Contains(err.Error(), "X Api") {

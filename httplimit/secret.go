@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"strings"
 	"sync"
 )
 
@@ -24,6 +25,16 @@ type hasherState struct {
 }
 
 const secretBytes = 16
+
+// isHash says whether a text has the form of a hash.
+func isHash(text string) bool {
+	digits, ok := strings.CutPrefix(text, prefixSecret)
+	if !ok || len(digits) != 2*secretBytes {
+		return false
+	}
+	_, err := hex.DecodeString(digits)
+	return err == nil
+}
 
 // NewHasher returns a hasher with a key. Instances that share a store must have
 // the same key, else each counts on its own; who changes the key starts every

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,7 +13,7 @@ import (
 // given, a name that is neither one of them nor of the form "header:NAME" is a
 // problem. What it returns is fit for [NewSet] if the document has no problems.
 func DecodeLimits(list strictyaml.Node, attributes ...string) []Limit {
-	d := decoder{known: attributes}
+	d := decoder{known: attributes, broken: map[spot]bool{}, partial: map[spot]bool{}}
 	items := list.Items()
 	limits := make([]Limit, len(items))
 	for i, item := range items {
@@ -28,9 +26,10 @@ func DecodeLimits(list strictyaml.Node, attributes ...string) []Limit {
 
 // A decoder reads limits; what is wrong goes to the document.
 type decoder struct {
-	known  []string
-	at     spot          // what is being read
-	broken map[spot]bool // fields that could not be read: what is wrong with them is told
+	known   []string
+	at      spot          // what is being read
+	broken  map[spot]bool // fields of which nothing more can be judged: what is wrong with them is told
+	partial map[spot]bool // matches of which some of the conditions could not be read
 }
 
 // A spot is a field of a limit or, if rule is not negative, of an override.
@@ -39,12 +38,14 @@ type spot struct {
 	field       string
 }
 
-func (d *decoder) fail(field string) {
-	if d.broken == nil {
-		d.broken = map[spot]bool{}
+func (d *decoder) fail(fields ...string) {
+	for _, field := range fields {
+		d.broken[d.spot(field)] = true
 	}
-	d.broken[spot{d.at.limit, d.at.rule, field}] = true
 }
+
+// spot is a field of what is being read.
+func (d *decoder) spot(field string) spot { return spot{d.at.limit, d.at.rule, field} }
 
 var (
 	limitFields    = []string{"name", "match", "key", "limit", "burst", "algorithm", "calendar", "overrides", "cost", "shadow", "on_store_failure", "tolerance", "shards"}
@@ -55,10 +56,10 @@ const wantLimit = "a rate such as 100/s, 5/15m or 1000/day, or unlimited"
 
 func (d *decoder) limit(n strictyaml.Node) Limit {
 	m := n.Mapping(limitFields...)
-	algorithm, ok := d.algorithm(m)
+	how := d.counting(m)
 	l := Limit{
 		Name:      d.name(m),
-		Match:     d.match(m.Get("match")),
+		Match:     d.match(m),
 		Key:       d.key(m),
 		Cost:      d.cost(m.Get("cost")),
 		Shadow:    m.Get("shadow").Bool(false),
@@ -68,23 +69,30 @@ func (d *decoder) limit(n strictyaml.Node) Limit {
 	}
 	mode := m.Get("on_store_failure").OneOf("local", failureNames[:]...)
 	l.OnFailure = FailureMode(max(0, slices.Index(failureNames[:], mode)))
-	l.Default, l.Unlimited = d.rate(m, algorithm, ok)
-	for i, item := range m.Get("overrides").Items() {
+	l.Default, l.Unlimited = d.rate(m, how)
+	overrides := m.Get("overrides")
+	if l.Unlimited && (m.Misspelt("overrides") || overrides.Exists() && !overrides.IsList()) {
+		d.fail("limit") // whom it limits cannot be told
+	}
+	for i, item := range overrides.Items() {
 		d.at.rule = i
-		l.Overrides = append(l.Overrides, d.override(item, algorithm, ok))
+		l.Overrides = append(l.Overrides, d.override(item, how))
 	}
 	return l
 }
 
-func (d *decoder) override(n strictyaml.Node, algorithm string, ok bool) Rule {
+func (d *decoder) override(n strictyaml.Node, how counting) Rule {
 	m := n.Mapping(overrideFields...)
+	if !n.IsMapping() {
+		d.fail("match")
+	}
 	r := Rule{
-		Match:     d.match(m.Get("match")),
+		Match:     d.match(m),
 		Tolerance: tolerance(m),
 		Shards:    shards(m),
 		Source:    n.Source(),
 	}
-	r.Limit, r.Unlimited = d.rate(m, algorithm, ok)
+	r.Limit, r.Unlimited = d.rate(m, how)
 	return r
 }
 
@@ -122,18 +130,28 @@ func (d *decoder) attribute(n strictyaml.Node, name string) {
 	}
 }
 
-func (d *decoder) match(n strictyaml.Node) []Condition {
-	if n.Exists() && !n.IsMapping() {
-		d.fail("match")
-	}
+// match reads conditions. Those that can be read are judged without the others.
+func (d *decoder) match(m strictyaml.Mapping) []Condition {
+	n := m.Get("match")
+	whole := !m.Misspelt("match") && (!n.Exists() || n.IsMapping())
 	var match []Condition
 	for _, e := range n.Entries() {
 		d.attribute(e.Value, e.Name)
-		c := Condition{Attribute: e.Name, Patterns: e.Value.Texts()}
-		if len(c.Patterns) == 0 && !(e.Value.IsList() && !e.Value.Item(0).Exists()) {
+		values := 1
+		if e.Value.IsList() {
+			values = len(e.Value.Items())
+		}
+		patterns := e.Value.Texts()
+		whole = whole && len(patterns) == values
+		if len(patterns) > 0 || values == 0 {
+			match = append(match, Condition{Attribute: e.Name, Patterns: patterns})
+		}
+	}
+	if !whole {
+		d.partial[d.spot("match")] = true
+		if len(match) == 0 {
 			d.fail("match")
 		}
-		match = append(match, c)
 	}
 	return match
 }
@@ -154,110 +172,10 @@ func (d *decoder) cost(n strictyaml.Node) Cost {
 	}
 	if header := m.Need("header", "the header that says the cost, such as X-Request-Cost").Text(); header != "" {
 		c.Attribute = canonical("header:" + header)
+	} else {
+		d.fail("cost")
 	}
 	return c
-}
-
-// tolerance is read without its bounds, which are told with the burst they
-// belong to.
-func tolerance(m strictyaml.Mapping) int64 {
-	n := m.Get("tolerance")
-	v := n.Millionths(-1, 0, million)
-	if v == 0 {
-		n.Problem("want more than 0 and at most 50%%; for an exact limit leave it out")
-	}
-	return max(v, 0)
-}
-
-func shards(m strictyaml.Mapping) int {
-	return int(m.Get("shards").Int(0, 1, maxShards))
-}
-
-// algorithm returns how the limit and its overrides count, in the words that
-// [sluice.ParseLimit] takes behind a rate.
-func (d *decoder) algorithm(m strictyaml.Mapping) (words string, ok bool) {
-	calendar := m.Get("calendar")
-	name := m.Get("algorithm").OneOf("", "token_bucket", "gcra", "fixed_window", "sliding_window", "sliding_log")
-	if !calendar.Exists() {
-		return name, name != "" || !m.Get("algorithm").Exists()
-	}
-	if name != "" && name != "fixed_window" {
-		m.Get("algorithm").Problem("%s beside a calendar: want fixed_window, or leave the algorithm out", name)
-		return "", false
-	}
-	zone := calendar.Mapping("zone").Get("zone")
-	text := zone.Text()
-	if text == "" {
-		if zone.Exists() {
-			return "", false
-		}
-		text = "UTC"
-	}
-	words = "fixed_window calendar " + text
-	// A zone that is not known is told where it stands, and once.
-	if _, err := sluice.ParseLimit("1/day " + words); err != nil || len(strings.Fields(text)) != 1 {
-		zone.Problem("unknown time zone: want an IANA name such as Asia/Ho_Chi_Minh or UTC")
-		return "", false
-	}
-	return words, calendar.IsMapping()
-}
-
-// rate reads limit and burst; how they count is in words, unless that is wrong
-// itself.
-func (d *decoder) rate(m strictyaml.Mapping, words string, ok bool) (limit sluice.Limit, unlimited bool) {
-	n, burst := m.Need("limit", wantLimit), m.Get("burst")
-	text := n.TextAs(wantLimit)
-	size := burst.Int(0, 1, sluice.MaxTokens)
-	if text == "unlimited" {
-		if burst.Exists() {
-			burst.Problem("beside unlimited: want none")
-		}
-		return limit, true
-	}
-	algorithm, _, _ := strings.Cut(words, " ")
-	bucket := algorithm == "" || algorithm == "token_bucket" || algorithm == "gcra"
-	switch {
-	case !n.IsText() || !ok:
-	case burst.Exists() && !bucket:
-		burst.Problem("only a token_bucket has a burst: leave it out, since a %s lets through its limit", algorithm)
-	case hasOptions(text):
-		n.Problem("%q: want the rate only; burst, algorithm and calendar are fields of their own", text)
-	default:
-		limit, err := sluice.ParseLimit(strings.TrimSpace(text + burstWords(size) + " " + words))
-		if err == nil {
-			return limit, false
-		}
-		cause := firstCause(err)
-		m.Problem(fieldOf(cause), "%s", cause)
-	}
-	d.fail("limit")
-	return limit, false
-}
-
-// hasOptions says whether words stand behind the rate.
-func hasOptions(text string) bool {
-	for word := range strings.FieldsSeq(text) {
-		if _, err := sluice.ParseAlgorithm(word); err == nil || word == "burst" || word == "calendar" {
-			return true
-		}
-	}
-	return false
-}
-
-func burstWords(size int64) string {
-	if size == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" burst %d", size)
-}
-
-// firstCause returns what a rate's error says behind the text that was parsed,
-// which is not quite the one in the file.
-func firstCause(err error) string {
-	if inner := errors.Unwrap(err); inner != nil {
-		err = inner
-	}
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 // review records what is wrong with limits that could be read, at the fields
@@ -272,7 +190,7 @@ func (d *decoder) review(limits []Limit, items []strictyaml.Node) {
 	for i := range set.limits {
 		l := &set.limits[i]
 		for j := range l.Overrides {
-			if first, ok := l.hider(set, j); ok {
+			if first, ok := l.hider(set, j); ok && !d.partial[spot{i, j, "match"}] && !d.partial[spot{i, first, "match"}] {
 				p := problem{limit: i, rule: j}
 				p.within(items).Problem("match", "%s", hiddenMessage(l.Limit, first))
 			}

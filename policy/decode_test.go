@@ -152,12 +152,12 @@ func TestDecodeBroken(t *testing.T) {
 			`f.yaml:6: limits[0].overrides[0].limit: amount "0": want more than 0`,
 			`f.yaml:7: limits[0].overrides[1].limit: "10/s burst 20": want the rate only; burst, algorithm and calendar are fields of their own`,
 			"f.yaml:8: limits[0].overrides[2].limit: want a rate such as 100/s, 5/15m or 1000/day, or unlimited, not a list",
-			"f.yaml:9: limits[0].overrides[3].limit: rate is over 1000000/s, the most that a token bucket keeps on one key: spread it over shards, count in larger tokens, or use a window",
-			`f.yaml:10: limits[0].overrides[4].burst: "0": want a whole number from 1 to 4294967296`,
-			"f.yaml:11: limits[0].overrides[5].burst: burst 10000 at this rate takes over 366days to fill, the most that a token bucket keeps: lower the burst or raise the rate",
+			"f.yaml:9: limits[0].overrides[3].limit: rate is over 1000000/s, the most that a token bucket keeps on one key: want a lower one, larger tokens, or a window",
+			`f.yaml:10: limits[0].overrides[4].burst: "0": want 1 or more, or no burst, which then is the amount of the limit: 10 of 10/s`,
+			"f.yaml:11: limits[0].overrides[5].burst: burst 10000 at this rate takes over 366 days to fill, the most that a token bucket keeps: want a lower burst or a higher rate",
 		}},
 		{"burst of a window", head + "    limit: 10/s\n    algorithm: sliding_window\n    burst: 20\n", []string{
-			"f.yaml:6: limits[0].burst: only a token_bucket has a burst: leave it out, since a sliding_window lets through its limit",
+			"f.yaml:6: limits[0].burst: only a token_bucket has a burst: want none, since a sliding_window lets through its limit",
 		}},
 		{"words", head + "    limit: 5M/s\n    algorithm: fixed_windw\n    shadow: yes\n    on_store_failure: open\n", []string{
 			`f.yaml:5: limits[0].algorithm: unknown "fixed_windw": did you mean fixed_window?`,
@@ -168,12 +168,12 @@ func TestDecodeBroken(t *testing.T) {
 			`f.yaml:2: limits[0].limit: period "h" with a calendar: want day or month`,
 			"f.yaml:3: limits[1].calendar.zone: unknown time zone: want an IANA name such as Asia/Ho_Chi_Minh or UTC",
 			"f.yaml:4: limits[2].algorithm: gcra beside a calendar: want fixed_window, or leave the algorithm out",
-			`f.yaml:5: limits[3].calendar: want fields, each as "name: value", not a single value`,
+			"f.yaml:5: limits[3].calendar: want {zone: UTC}, or another zone; day or month stands in the limit, as in 1000/month",
 			"f.yaml:6: limits[4].calendar.zone: unknown time zone: want an IANA name such as Asia/Ho_Chi_Minh or UTC",
 		}},
 		{"tolerance", "limits:\n  - {name: a, key: [], limit: 100/s, tolerance: 60%}\n  - {name: b, key: [], limit: 100/s, tolerance: 0}\n  - {name: c, key: [], limit: 10/s, tolerance: 1%}\n  - {name: d, key: [], limit: 100/s, tolerance: 5%, algorithm: sliding_log}\n  - {name: e, key: [], limit: 100/s, tolerance: a lot}\n", []string{
 			"f.yaml:2: limits[0].tolerance: 60%: want more than 0 and at most 50%",
-			"f.yaml:3: limits[1].tolerance: want more than 0 and at most 50%; for an exact limit leave it out",
+			"f.yaml:3: limits[1].tolerance: 0%: want more than 0 and at most 50%; none for an exact limit",
 			"f.yaml:4: limits[2].tolerance: 1% of 10 is less than one token: want at least 10%, or no tolerance",
 			"f.yaml:5: limits[3].tolerance: a sliding_log is exact and is never leased: want no tolerance, or another algorithm",
 			`f.yaml:6: limits[4].tolerance: "a lot": want a share such as 1% or 0.01 from 0% to 100%`,
@@ -206,15 +206,68 @@ func TestDecodeBroken(t *testing.T) {
 			"f.yaml:11: limits[0].overrides[5].match.tenant: has no value: want text or a list of texts, or leave the field out",
 			"f.yaml:12: limits[0].overrides[6].match: header:A stands twice: want one list of values",
 		}},
+		{"what is broken hides nothing else", `limits:
+  - {key: [tenant], limit: 1/s, cost: 5}
+  - {name: a, key: [tenant], limit: fast, algorithm: [x], tolerance: 90%}
+  - {name: a, key: [ip, ip], limit: 10/s, calendar: week, burst: 5}
+  - {name: c, key: [], limit: 10/s, algoritm: fixed_window, cost: 11}
+  - {name: d, key: [], limit: 5M/s, algoritm: fixed_window, burst: 1}
+  - {name: e, key: [], limit: 10/s, match: {tenant: {a: b}, ip: bad, route: [x, [y]], method: [[z]]}}
+  - {name: f, key: [], limit: 10/s, shadow: maybe, cost: 11, overrides: {a: b}}
+`, []string{
+			"f.yaml:2: limits[0].name: missing: want a name such as tenant-route",
+			"f.yaml:2: limits[0].limit: a request costs 5, which is over the 1 that ever pass at once: want a larger burst or a smaller cost",
+			"f.yaml:3: limits[1].algorithm: want one of token_bucket, gcra, fixed_window, sliding_window or sliding_log, not a list",
+			"f.yaml:3: limits[1].tolerance: 90%: want more than 0 and at most 50%",
+			"f.yaml:3: limits[1].limit: want an amount per period, such as 100/s, 5/15m or 1000/day",
+			"f.yaml:4: limits[2].calendar: want {zone: UTC}, or another zone; day or month stands in the limit, as in 1000/month",
+			"f.yaml:4: limits[2].burst: only a token_bucket has a burst: want none, since a fixed_window lets through its limit",
+			"f.yaml:4: limits[2].name: \"a\" is the name of limits[1] (f.yaml:3) already: want another, since counters are kept by it",
+			"f.yaml:4: limits[2].key: ip stands twice: want it once",
+			"f.yaml:5: limits[3].algoritm: unknown field: did you mean algorithm?",
+			"f.yaml:5: limits[3].limit: a request costs 11, which is over the 10 that ever pass at once: want a larger burst or a smaller cost",
+			"f.yaml:6: limits[4].algoritm: unknown field: did you mean algorithm?",
+			"f.yaml:7: limits[5].match.tenant: want text or a list of texts, not a mapping",
+			"f.yaml:7: limits[5].match.route[1]: want text, not a list",
+			"f.yaml:7: limits[5].match.method[0]: want text, not a list",
+			`f.yaml:7: limits[5].match: ip: "bad" is no address and no network: want one such as 192.0.2.7 or 10.0.0.0/8, or a pattern with *`,
+			`f.yaml:8: limits[6].shadow: "maybe": want true or false`,
+			"f.yaml:8: limits[6].overrides: want a list, not a mapping",
+			"f.yaml:8: limits[6].limit: a request costs 11, which is over the 10 that ever pass at once: want a larger burst or a smaller cost",
+		}},
+		{"one mistake is told once", `limits:
+  - {name: a, key: [], limt: 1/s, cost: 5}
+  - {nam: b, kee: [], limit: 10/s, brust: 50, cost: 20, tolerance: 1%, shards: 20}
+  - {name: c, key: [], limit: 10/s, burst: 0, cost: 20, tolerance: 1%, shards: 20}
+  - {name: d, key: [], limit: unlimited, override: [{match: {tenant: x}, limit: 1/s}]}
+  - {name: e, key: [], limit: unlimited, overrides: x}
+  - {name: f, key: [], limit: 10/s, cost: {min: 2, heder: X}}
+  - {name: g, key: [], limit: 10/s, overrides: [x, {mach: {tenant: a}, limit: 1/s}, {match: {tenant: a, route: {}}, limit: 1/s}, {match: {tenant: a}, limit: 1/s}]}
+  - {name: h, key: [], limit: 10/s, burst: x, algorithm: sliding_windw, cost: 20}
+`, []string{
+			"f.yaml:2: limits[0].limt: unknown field: did you mean limit?",
+			"f.yaml:3: limits[1].nam: unknown field: did you mean name?",
+			"f.yaml:3: limits[1].kee: unknown field: did you mean key?",
+			"f.yaml:3: limits[1].brust: unknown field: did you mean burst?",
+			`f.yaml:4: limits[2].burst: "0": want 1 or more, or no burst, which then is the amount of the limit: 10 of 10/s`,
+			"f.yaml:5: limits[3].override: unknown field: did you mean overrides?",
+			"f.yaml:6: limits[4].overrides: want a list, not a single value",
+			"f.yaml:7: limits[5].cost.heder: unknown field: did you mean header?",
+			`f.yaml:8: limits[6].overrides[0]: want fields, each as "name: value", not a single value`,
+			"f.yaml:8: limits[6].overrides[1].mach: unknown field: did you mean match?",
+			"f.yaml:8: limits[6].overrides[2].match.route: want text or a list of texts, not a mapping",
+			`f.yaml:9: limits[7].algorithm: unknown "sliding_windw": did you mean sliding_window?`,
+			`f.yaml:9: limits[7].burst: "x": want a whole number from 1 to 4294967296`,
+		}},
 		{"addresses that are none", head + "    limit: 1/s\n    overrides:\n      - {match: {ip: 10.0.0.0/33}, limit: 2/s}\n      - {match: {ip: [192.0.2.1, 300.1.1.1]}, limit: 2/s}\n      - {match: {ip: unknown}, limit: 2/s}\n      - {match: {ip: 10.0.*}, limit: 2/s}\n      - {match: {ip: 198.51.100.1}, limit: 2/s}\n      - {match: {ip: '::ffff:198.51.100.1'}, limit: 2/s}\n", []string{
 			`f.yaml:6: limits[0].overrides[0].match: ip: "10.0.0.0/33" is no address and no network: want one such as 192.0.2.7 or 10.0.0.0/8, or a pattern with *`,
 			`f.yaml:7: limits[0].overrides[1].match: ip: "300.1.1.1" is no address and no network: want one such as 192.0.2.7 or 10.0.0.0/8, or a pattern with *`,
-			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: remove one, or put the narrower one first",
+			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: want only one, or the narrower one first",
 		}},
 		{"overrides that never win", head + "    limit: 1/s\n    overrides:\n      - {match: {tenant: [b, c]}, limit: 2/s}\n      - {match: {tenant: c}, limit: 3/s}\n      - {match: {tenant: d*}, limit: 4/s}\n      - {match: {tenant: dd}, limit: 5/s}\n      - {match: {tenant: c, route: x}, limit: 6/s}\n      - {match: {route: x, tenant: c}, limit: 6/s}\n", []string{
-			"f.yaml:7: limits[0].overrides[1].match: never wins, since overrides[0] (f.yaml:6) matches all of it and stands before: remove one, or put the narrower one first",
-			"f.yaml:9: limits[0].overrides[3].match: never wins, since overrides[2] (f.yaml:8) matches all of it and stands before: remove one, or put the narrower one first",
-			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: remove one, or put the narrower one first",
+			"f.yaml:7: limits[0].overrides[1].match: never wins, since overrides[0] (f.yaml:6) matches all of it and stands before: want only one, or the narrower one first",
+			"f.yaml:9: limits[0].overrides[3].match: never wins, since overrides[2] (f.yaml:8) matches all of it and stands before: want only one, or the narrower one first",
+			"f.yaml:11: limits[0].overrides[5].match: never wins, since overrides[4] (f.yaml:10) matches all of it and stands before: want only one, or the narrower one first",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -229,8 +282,7 @@ func TestDecodeBroken(t *testing.T) {
 // G110: a field that nobody reads must not pass for one that is read.
 func TestCaseG110UnknownFieldIsAnError(t *testing.T) {
 	_, err := decodeFile("limits:\n  - {name: a, Key: [ip], limit: 1/s}\n")
-	want := "f.yaml:2: limits[0].Key: unknown field: did you mean key?\n" +
-		"f.yaml:2: limits[0].key: missing: want the attributes whose values share a counter, such as [tenant, route], or [] for one counter for all"
+	want := "f.yaml:2: limits[0].Key: unknown field: did you mean key?" // and not that key is missing
 	if fmt.Sprint(err) != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
@@ -282,12 +334,12 @@ func TestNewSetRejects(t *testing.T) {
 	want := `limits[1].name: "a" is the name of limits[0] (table:7) already: want another, since counters are kept by it
 limits[1].limit: tokens is 0: want 1 to 4294967296
 limits[2].on_store_failure: failure mode(9) does not exist: want local, allow or deny
-limits[2].burst: burst 5 with algorithm sliding_log: only token_bucket has a burst; leave it out
+limits[2].burst: burst 5 with algorithm sliding_log: only token_bucket has a burst: want none
 table:9: limits[2].overrides[0].match: tenant: no value to match: want one, a list of some, or * for any
 limits[3].cost: min and max bound what a header says: want header beside them, or only a default
 limits[4].cost: a bound is negative: want at least 1
 limits[5].algorithm: algorithm 99 does not exist
-limits[6].calendar: a calendar needs algorithm fixed_window, not token_bucket
+limits[6].calendar: a calendar needs algorithm fixed_window, not token_bucket: want that, or no calendar
 limits[7].tolerance: -0.0001%: want more than 0 and at most 50%
 limits[7].shards: -1: want 1 to 1000`
 	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
@@ -327,7 +379,7 @@ func TestWarnings(t *testing.T) {
 		"f.yaml:2: limits[0].on_store_failure: has no effect on a shadow limit, which never refuses",
 		"f.yaml:2: limits[0].limit: 700000/s runs at 695652/s, 0.6% slower, since the time of one token is rounded up",
 		"f.yaml:5: limits[0].overrides[0].match: route is not in the key of the limit, so that one counter is held to several limits: want it in the key too",
-		"f.yaml:2: limits[0].overrides[2].match: never wins, since overrides[1] matches all of it and stands before: remove one, or put the narrower one first",
+		"f.yaml:2: limits[0].overrides[2].match: never wins, since overrides[1] matches all of it and stands before: want only one, or the narrower one first",
 	}
 	if diff := cmp.Diff(want, s.Warnings()); diff != "" {
 		t.Error("warnings (-want +got):\n" + diff)

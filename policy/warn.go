@@ -73,5 +73,5 @@ func (l *compiled) outsideKey(r *Rule) string {
 }
 
 func hiddenMessage(l *Limit, first int) string {
-	return fmt.Sprintf("never wins, since overrides[%d]%s matches all of it and stands before: remove one, or put the narrower one first", first, at(l.Overrides[first].Source))
+	return fmt.Sprintf("never wins, since overrides[%d]%s matches all of it and stands before: want only one, or the narrower one first", first, at(l.Overrides[first].Source))
 }

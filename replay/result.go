@@ -185,14 +185,14 @@ func (r *run) hints(limits []policy.Limit) []string {
 		hint("No request met any limit.")
 	}
 	if result.LateLines*100 > result.Requests {
-		hint("%d lines were late, by up to %v: a longer window puts them in order.", result.LateLines, r.lateBy())
+		hint("%s came late, by up to %v: a longer window puts them in order.", plural(result.LateLines, "line"), r.lateBy())
 	}
 	// Without late lines the order was right all the same.
 	if result.WindowFull > 0 && result.LateLines > 0 {
-		hint("More lines came within the window than may be held: %d were decided before it was over.", result.WindowFull)
+		hint("More lines came within the window than may be held; decided before it was over: %d.", result.WindowFull)
 	}
 	if result.Evicted > 0 {
-		hint("%d counters were forgotten before they were idle: raise the number of keys for an exact answer.", result.Evicted)
+		hint("Counters forgotten before they were idle: %d. For an exact answer raise the number of keys.", result.Evicted)
 	}
 	if result.Requests > 0 {
 		for i := range limits {

@@ -41,7 +41,7 @@ allowed 11, refused 1,190 (99.08%); 2 keys, 1 ever refused; peak 1,201 a period
   192.0.2.1                                              10    1,190  1,200  2023-11-14 22:13:20
   a-name-of-a-client-that…-to-be-shown.example.org        1        0      1  -
 
-Bad lines, 1 in all, the first:
+The bad line:
   test.log:1: no quoted request: want the combined format, IP - USER [TIME] "REQUEST" STATUS BYTES "REFERER" "AGENT", or a JSON object
       \x1b[31mbad
 `

@@ -210,12 +210,16 @@ func (s *Suggestion) WriteTable(w io.Writer) error {
 	}{
 		{s.WithoutKey, "without it, left out"},
 		{s.BeyondKeys, "of keys beyond the most kept, left out"},
-		{s.BadLines, "bad lines"},
-		{s.LateLines, "late lines"},
 	} {
 		if left.n > 0 {
 			fmt.Fprintf(out, "; %s %s", grouped(left.n), left.text)
 		}
+	}
+	if s.BadLines > 0 {
+		fmt.Fprintf(out, "; %s", plural(s.BadLines, "bad line"))
+	}
+	if s.LateLines > 0 {
+		fmt.Fprintf(out, "; %s", plural(s.LateLines, "late line"))
 	}
 	fmt.Fprint(out, "\n\n")
 	if s.Keys == 0 {

@@ -20,7 +20,11 @@ func (r *Result) WriteTable(w io.Writer) error {
 		writeLimit(out, &r.Limits[i])
 	}
 	if len(r.Bad) > 0 {
-		fmt.Fprintf(out, "\nBad lines, %s in all, the first:\n", grouped(r.BadLines))
+		if r.BadLines == 1 {
+			fmt.Fprint(out, "\nThe bad line:\n")
+		} else {
+			fmt.Fprintf(out, "\n%s, the first:\n", plural(r.BadLines, "bad line"))
+		}
 		for _, b := range r.Bad {
 			fmt.Fprintf(out, "  %s:%d: %s\n      %s\n", printable(b.File), b.Line, b.Reason, printable(b.Text))
 		}

@@ -158,6 +158,9 @@ func (c *Config) Value(attribute, text string) string {
 		}
 		return text
 	}
+	if i := c.headerOf(attribute); i != nil {
+		return i.HeaderValue(text)
+	}
 	for i, a := range c.Identity.Attributes {
 		if a.Name != attribute {
 			continue

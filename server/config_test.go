@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"os"
@@ -130,7 +131,7 @@ drain: {delay: 5s, timeout: 1m}
 func TestErrorsNameFileLineAndField(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown field", "stoer: memory\n", `sluice.yaml:1: stoer: unknown field: did you mean store?`},
-		{"store", "store: mysql://root:pw@h/\n", `sluice.yaml:1: store: redis: url: it must begin with redis://, rediss://, redis+cluster:// or redis+sentinel://; or memory`},
+		{"store", "store: mysql://root:pw@h/\n", `sluice.yaml:1: store: want memory or a URL: it must begin with redis://, rediss://, redis+cluster:// or redis+sentinel://`},
 		{"prefix", "prefix: '{a}'\n", `sluice.yaml:1: prefix: "{a}": want`},
 		{"max_keys", "max_keys: 0\n", `sluice.yaml:1: max_keys: `},
 		{"budget", "budget: 1m\n", `sluice.yaml:1: budget: `},
@@ -152,8 +153,10 @@ func TestErrorsNameFileLineAndField(t *testing.T) {
 		{"port", "gateway: {listen: ':80800'}\n", `sluice.yaml:1: gateway.listen: ":80800": want`},
 		{"routes missing", "gateway: {listen: ':1'}\n", `sluice.yaml:1: gateway.routes: missing: want a list of routes`},
 		{"route fields", "gateway:\n  routes:\n    - {id: a}\n", `sluice.yaml:3: gateway.routes[0].match: missing`},
-		{"route id twice", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: a, match: /b, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].id: "a" is the id of the route on line 3 already`},
-		{"conflict", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: b, match: /a, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].match: pattern "/a" is in conflict with "/a" of route "a"`},
+		{"route id twice", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: a, match: /b, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].id: "a" is the id of gateway.routes[0] (sluice.yaml:3) already: want another`},
+		{"conflict", "gateway:\n  routes:\n    - {id: a, match: /a, upstream: 'http://h'}\n    - {id: b, match: /a, upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].match: pattern "/a" is that of gateway.routes[0] (sluice.yaml:3) already: want another`},
+		{"conflict of two", "gateway:\n  routes:\n    - {id: z, match: '/{', upstream: 'http://h'}\n    - {id: a, match: '/a/{x}', upstream: 'http://h'}\n    - {id: b, match: '/{x}/b', upstream: 'http://h'}\n", `sluice.yaml:5: gateway.routes[2].match: pattern "/{x}/b" is in conflict with "/a/{x}" of gateway.routes[1] (sluice.yaml:4): `},
+		{"the same in other words", "gateway:\n  routes:\n    - {id: a, match: '/a/{x}', upstream: 'http://h'}\n    - {id: b, match: '/a/{y}', upstream: 'http://h'}\n", `sluice.yaml:4: gateway.routes[1].match: pattern "/a/{y}" is in conflict with "/a/{x}" of gateway.routes[0] (sluice.yaml:3): /a/{y} matches the same requests as /a/{x}: want another`},
 		{"pattern", "gateway: {routes: [{id: a, match: orders, upstream: 'http://h'}]}\n", `gateway.routes[0].match: pattern "orders": `},
 		{"upstream", "gateway: {routes: [{id: a, match: /, upstream: 'localhost:90'}]}\n", `gateway.routes[0].upstream: "localhost:90": want a URL`},
 		{"upstream's password", "gateway: {routes: [{id: a, match: /, upstream: 'http://u:hunter2@h'}]}\n", `gateway.routes[0].upstream: want a URL without a user`},
@@ -202,7 +205,7 @@ drain: {timeout: soon}
 	if err == nil {
 		t.Fatal("no error")
 	}
-	want := []string{"1: stor:", "3: limits[0].kee:", "3: limits[0].key:", "3: limits[0].limit:", "5: identity.tenant.unknown:", "7: gateway.listen:", "9: gateway.routes[0].match:", "9: gateway.routes[0].upstream:", "10: drain.timeout:"}
+	want := []string{"1: stor:", "3: limits[0].kee:", "3: limits[0].limit:", "5: identity.tenant.unknown:", "7: gateway.listen:", "9: gateway.routes[0].match:", "9: gateway.routes[0].upstream:", "10: drain.timeout:"}
 	for _, place := range want {
 		if strings.Count(err.Error(), "sluice.yaml:"+place) != 1 {
 			t.Errorf("%q stands not once in\n%v", place, err)
@@ -210,6 +213,45 @@ drain: {timeout: soon}
 	}
 	if got := strings.Count(err.Error(), "\n") + 1; got != len(want) {
 		t.Errorf("%d lines, want %d:\n%v", got, len(want), err)
+	}
+}
+
+// A value of a wrong kind is told once, and nothing that follows from it.
+func TestMistakesAreToldOnce(t *testing.T) {
+	_, err := decode(t, `limits: [{name: a, key: [user], limit: 1/s}]
+identity: [x]
+gateway:
+  listen: [x]
+  tls: {cert: [x], key: {}}
+  routes:
+    - {id: {a: b}, match: [x], upstream: [y]}
+    - {id: q, mach: /x, upstream: }
+    - x
+admin: {listn: x}
+store: [x]
+`)
+	want := `sluice.yaml:2: identity: want fields, each as "name: value", not a list
+sluice.yaml:4: gateway.listen: want an address with a port, such as :8080 or 127.0.0.1:9090, not a list
+sluice.yaml:5: gateway.tls.cert: want the name of a file, not a list
+sluice.yaml:5: gateway.tls.key: want the name of a file, not a mapping
+sluice.yaml:7: gateway.routes[0].id: want a name such as create-order, not a mapping
+sluice.yaml:7: gateway.routes[0].match: want a pattern such as POST /orders, not a list
+sluice.yaml:7: gateway.routes[0].upstream: want a URL such as http://127.0.0.1:9001, not a list
+sluice.yaml:8: gateway.routes[1].mach: unknown field: did you mean match?
+sluice.yaml:8: gateway.routes[1].upstream: has no value: want a URL such as http://127.0.0.1:9001, or leave the field out
+sluice.yaml:9: gateway.routes[2]: want fields, each as "name: value", not a single value
+sluice.yaml:10: admin.listn: unknown field: did you mean listen?
+sluice.yaml:11: store: want text, not a list`
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, err = decode(t, "limits: [{name: a, key: [user], limit: 1/s}]\nidentiy: {user: {header: [X]}}\ngateway: {listen: ':1', routes: []}\n")
+	if want := "sluice.yaml:2: identiy: unknown field: did you mean identity?"; fmt.Sprint(err) != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	_, err = decode(t, leastYAML+"identity: {user: {header: [X], keys: [x]}}\n")
+	if want := "sluice.yaml:2: identity.user.header: want text, not a list\nsluice.yaml:2: identity.user.keys: want the name of a file, not a list"; fmt.Sprint(err) != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

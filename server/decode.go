@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -34,7 +36,11 @@ func (d *decoder) config(doc *strictyaml.Document) *Config {
 	}
 	c.identify()
 	limits := m.Need("limits", "a list of limits")
-	decoded := c.limits(limits)
+	attributes := c.attributes()
+	if identity := m.Get("identity"); m.Misspelt("identity") || identity.Exists() && !identity.IsMapping() {
+		attributes = nil // which there are is not known
+	}
+	decoded := c.limits(limits, attributes)
 	if doc.Err() != nil {
 		return c // nothing is made of what is wrong
 	}
@@ -54,7 +60,7 @@ func (d *decoder) store(n strictyaml.Node) string {
 	// What is wrong with a URL is told without repeating it: it may hold a
 	// password.
 	if err := redis.CheckURL(s); err != nil {
-		n.Problem("%v; or memory", err)
+		n.Problem("want memory or a URL: %s", strings.TrimPrefix(err.Error(), "redis: url: "))
 	}
 	return s
 }
@@ -72,8 +78,9 @@ func (d *decoder) prefix(n strictyaml.Node) string {
 
 // listen reads an address such as ":8080" or "127.0.0.1:9090".
 func (d *decoder) listen(n strictyaml.Node) string {
-	s := n.Text()
-	if !n.Exists() {
+	const want = "an address with a port, such as :8080 or 127.0.0.1:9090"
+	s := n.TextAs(want)
+	if !n.IsText() {
 		return ""
 	}
 	_, port, err := net.SplitHostPort(s)
@@ -81,7 +88,7 @@ func (d *decoder) listen(n strictyaml.Node) string {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		n.Problem("%q: want an address with a port, such as :8080 or 127.0.0.1:9090", s)
+		n.Problem("%q: want %s", s, want)
 	}
 	return s
 }
@@ -130,23 +137,26 @@ func (d *decoder) headers(n strictyaml.Node) HeaderConfig {
 func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 	var routes []gateway.Route
 	var table gateway.Table
-	lines := make(map[string]int)
+	ids := make(map[string]strictyaml.Node)
+	var added []strictyaml.Node // beside the routes of the table
 	for _, item := range n.Items() {
 		m := item.Mapping("id", "match", "upstream")
 		r := gateway.Route{
-			ID:       m.Need("id", "a name such as create-order").Text(),
-			Match:    m.Need("match", "a pattern such as POST /orders").Text(),
+			ID:       m.Need("id", "a name such as create-order").TextAs("a name such as create-order"),
+			Match:    m.Need("match", "a pattern such as POST /orders").TextAs("a pattern such as POST /orders"),
 			Upstream: d.upstream(m.Need("upstream", "a URL such as http://127.0.0.1:9001")),
 		}
-		if line, ok := lines[r.ID]; ok && r.ID != "" {
-			m.Get("id").Problem("%q is the id of the route on line %d already", r.ID, line)
+		if first, ok := ids[r.ID]; ok && r.ID != "" {
+			m.Get("id").Problem("%q is the id of %s already: want another", r.ID, place(first))
 		} else {
-			lines[r.ID] = item.Line()
+			ids[r.ID] = item
 		}
 		// A conflict is told where the second pattern stands.
-		if match := m.Get("match"); match.Exists() {
+		if match := m.Get("match"); match.IsText() {
 			if err := table.Add(r.ID, r.Match); err != nil {
-				match.Problem("%v", err)
+				match.Problem("%s", explainPattern(err, added))
+			} else {
+				added = append(added, item)
 			}
 		}
 		routes = append(routes, r)
@@ -154,14 +164,34 @@ func (d *decoder) routes(n strictyaml.Node) []gateway.Route {
 	return routes
 }
 
+// place returns where a value stands: "gateway.routes[0] (sluice.yaml:12)".
+func place(n strictyaml.Node) string { return n.Field() + " (" + n.Source() + ")" }
+
+// explainPattern says what is wrong with a route's pattern, and of a conflict
+// where the other route stands.
+func explainPattern(err error, added []strictyaml.Node) string {
+	var conflict *gateway.ConflictError
+	if !errors.As(err, &conflict) {
+		return err.Error()
+	}
+	first := place(added[conflict.First])
+	if conflict.Pattern == conflict.FirstPattern {
+		return fmt.Sprintf("pattern %q is that of %s already: want another", conflict.Pattern, first)
+	}
+	return fmt.Sprintf("pattern %q is in conflict with %q of %s: %s: want another",
+		conflict.Pattern, conflict.FirstPattern, first, conflict.Why)
+}
+
 func (d *decoder) upstream(n strictyaml.Node) *url.URL {
-	text := n.Text()
+	const want = "a URL such as http://127.0.0.1:9001"
+	text := n.TextAs(want)
 	u, err := url.Parse(text)
 	switch {
-	case !n.Exists() || text == "":
-		n.Problem("want a URL such as http://127.0.0.1:9001")
+	case !n.IsText():
+	case text == "":
+		n.Problem("want %s", want)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
-		n.Problem("%q: want a URL such as http://127.0.0.1:9001, its scheme http, https or h2c", text)
+		n.Problem("%q: want %s, its scheme http, https or h2c", text, want)
 	case u.User != nil:
 		n.Problem("want a URL without a user and a password, which would go to nobody")
 	case u.RawQuery != "" || u.Fragment != "":

@@ -64,7 +64,7 @@ func (d *decoder) attribute(name string, n strictyaml.Node) AttributeConfig {
 	a.KeysFile, a.keys = d.keys(m.Get("keys"))
 	unknown := m.Get("unknown")
 	a.Unknown, _ = httplimit.ParseUnknown(unknown.OneOf("default", "default", "ip", "401"))
-	if header.Exists() {
+	if header.IsText() {
 		if _, err := httplimit.NewIdentity(httplimit.IdentityOptions{Name: name, Header: a.Header}); err != nil {
 			header.Problem("%q: want a header's name such as X-Api-Key", a.Header)
 		}

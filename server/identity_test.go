@@ -295,3 +295,48 @@ identity:
 	wantStatuses(t, "a star", s.statuses(5, "/", "X-User: X*"), 200, 200, 200, 200, 429)
 	wantStatuses(t, "no star", s.statuses(2, "/", "X-User: xy"), 200, 429)
 }
+
+// What a person is told of a caller is what a gateway makes of one.
+func TestCallerIsWhatTheGatewaySees(t *testing.T) {
+	c, err := decode(t, `limits:
+  - {name: a, key: [user, tenant], limit: 1/s, match: {user: Known, "header:X-User": [s3cr3t]}}
+identity:
+  user: {header: X-User, secret: true, lower: true, unknown: ip}
+  tenant: {header: X-Tenant, required: true, unknown: "401"}
+  other: {header: X-Other, required: true}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashed := c.hasher.Hash("known")
+	for _, tt := range []struct {
+		given           map[string]string
+		user, without   string
+		reason, hasNote string
+	}{
+		{map[string]string{"user": "KNOWN", "ip": "192.0.2.1"}, hashed, "tenant", "tenant is required and missing", ""},
+		{map[string]string{"user": hashed, "other": "x"}, hashed, "tenant", "tenant is required and missing", ""},
+		{map[string]string{"user": "no", "ip": "2001:db8::1", "tenant": "x", "other": "x"}, "ip:2001:db8::/64", "tenant", "tenant x is named neither by the keys nor by a limit", "as ip:2001:db8::/64"},
+	} {
+		got, err := c.Caller(tt.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Attributes["user"] != tt.user || got.Without != tt.without || got.Reason != tt.reason || !strings.Contains(strings.Join(got.Notes, "; "), tt.hasNote) {
+			t.Errorf("Caller(%v) = %+v, want %+v", tt.given, got, tt)
+		}
+	}
+	// The header of a secret identity is matched by its hash, as it is read.
+	if got := c.Set.Limits()[0].Match[1].Patterns[0]; got != c.hasher.Hash("s3cr3t") || c.Value("header:x-user", "s3cr3t") != got {
+		t.Errorf("pattern of the header = %q, want a hash", got)
+	}
+}
+
+func TestSecretHeaderInARuleMatches(t *testing.T) {
+	s := start(t, `
+limits: [{name: a, match: {"header:X-Api-Key": s3cr3t}, key: [], limit: 1/h}]
+identity: {tenant: {header: X-Api-Key, unknown: ip}}
+`+gatewayYAML)
+	wantStatuses(t, "the key that the rule names", s.statuses(2, "/", "X-Api-Key: s3cr3t"), 200, 429)
+	wantStatuses(t, "another", s.statuses(2, "/", "X-Api-Key: other"), 200, 200)
+}

@@ -9,9 +9,9 @@ import (
 )
 
 // limits reads the limits, with secrets hidden. Everything else is read before,
-// since it says which attributes there are and which of them are secret.
-func (c *Config) limits(n strictyaml.Node) []policy.Limit {
-	limits := policy.DecodeLimits(n, c.attributes()...)
+// since it says which of the attributes are secret.
+func (c *Config) limits(n strictyaml.Node, attributes []string) []policy.Limit {
+	limits := policy.DecodeLimits(n, attributes...)
 	for i := range limits {
 		c.hide(limits[i].Match)
 		for j := range limits[i].Overrides {
@@ -52,7 +52,7 @@ func (c *Config) attributes() []string {
 func (c *Config) hide(match []policy.Condition) {
 	for _, condition := range match {
 		for j, text := range condition.Patterns {
-			if value, ok := literal(text); ok && c.identity(condition.Attribute) != nil {
+			if value, ok := literal(text); ok && (c.identity(condition.Attribute) != nil || c.headerOf(condition.Attribute) != nil) {
 				condition.Patterns[j] = escape(c.Value(condition.Attribute, value))
 			}
 		}
@@ -80,6 +80,21 @@ func literal(pattern string) (value string, ok bool) {
 // escape returns the pattern that matches one value.
 func escape(value string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(value)
+}
+
+// headerOf returns the identity whose header a limit reads as header:NAME, nil
+// if there is none.
+func (c *Config) headerOf(attribute string) *httplimit.Identity {
+	name, ok := strings.CutPrefix(attribute, "header:")
+	if !ok {
+		return nil
+	}
+	for _, i := range c.identities {
+		if i != nil && strings.EqualFold(i.Header(), name) {
+			return i
+		}
+	}
+	return nil
 }
 
 // identity returns an identity by its name, nil if there is none.

@@ -41,7 +41,6 @@ func (s *Server) follow(ctx context.Context) {
 	}
 	defer f.running.Wait()
 	f.watch(ctx)
-	ask(f.changed) // perhaps between the reading and the watching
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,7 +57,8 @@ func (s *Server) follow(ctx context.Context) {
 	}
 }
 
-// watch watches the files of the last attempt, and no others.
+// watch watches the files of the last attempt, and no others. Of those that are
+// new it asks whether they changed between the reading and the watching.
 func (f *follower) watch(ctx context.Context) {
 	wanted := make(map[string]bool)
 	for _, s := range f.sources {
@@ -73,6 +73,7 @@ func (f *follower) watch(ctx context.Context) {
 			// It ends with its context and has nothing else to say.
 			_ = w.Run(watching, func() { ask(f.changed) })
 		})
+		ask(f.changed)
 	}
 	for path, stop := range f.stops {
 		if !wanted[path] {

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"os"
@@ -127,6 +130,62 @@ func TestSeveralFilesAreOneChange(t *testing.T) {
 	eventually(t, "quiet", func() bool { return time.Now().After(quiet) })
 	if got := s.log.count("configuration not reloaded"); got != 1 {
 		t.Errorf("%d lines, want 1:\n%s", got, s.log)
+	}
+}
+
+// A keys file that a reload names first is watched from then on: where it is
+// there, and where it is not there yet.
+func TestKeysFileNamedByAReload(t *testing.T) {
+	s := start(t, `
+limits: [{name: by-tenant, key: [tenant], limit: 100000/h}]
+identity: {tenant: {header: X-Api-Key, unknown: "401"}}
+`+gatewayYAML)
+	keys := filepath.Join(filepath.Dir(s.file), "keys.yaml")
+	line := func(key, name string) string {
+		sum := sha256.Sum256([]byte(key))
+		return hex.EncodeToString(sum[:]) + ": " + name + "\n"
+	}
+	known := func(key string) bool {
+		return s.get("/", "X-Api-Key: "+key).StatusCode == 200
+	}
+	if known("k1") {
+		t.Error("a key that nobody named is known")
+	}
+	s.edit("header: X-Api-Key,", "header: X-Api-Key, keys: keys.yaml,")
+	s.waitLog("keys.yaml: no such file", 1)
+	write(t, keys, line("k1", "shop-a"))
+	eventually(t, "the keys file is there", func() bool { return known("k1") })
+	replace(t, keys, line("k1", "shop-a")+line("k2", "shop-b"))
+	eventually(t, "a key more", func() bool { return known("k2") })
+	// Another file in place of the first.
+	write(t, filepath.Join(filepath.Dir(keys), "other.yaml"), line("k3", "shop-c"))
+	s.edit("keys.yaml", "other.yaml")
+	eventually(t, "the other file", func() bool { return known("k3") })
+	write(t, filepath.Join(filepath.Dir(keys), "other.yaml"), line("k4", "shop-d"))
+	eventually(t, "the other file changed", func() bool { return known("k4") })
+}
+
+// What changed between the reading of a file and the beginning of its watch is
+// asked for.
+func TestWatchAsksWhetherNewFilesChanged(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	f := &follower{changed: make(chan struct{}, 1), stops: make(map[string]context.CancelFunc)}
+	defer f.running.Wait()
+	defer stop()
+	for _, name := range []string{"first.yaml", "second.yaml"} {
+		f.sources = append(f.sources, source{path: filepath.Join(dir, name)})
+		f.watch(ctx)
+		if len(f.changed) != 1 {
+			t.Errorf("%s: not asked", name)
+		}
+		for len(f.changed) > 0 {
+			<-f.changed
+		}
+	}
+	f.watch(ctx)
+	if len(f.changed) != 0 {
+		t.Error("asked although no file is new")
 	}
 }
 

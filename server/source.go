@@ -53,9 +53,11 @@ func (d *decoder) file(n strictyaml.Node) (path string, data []byte) {
 	if !n.Exists() {
 		return "", nil
 	}
-	path = n.Text()
+	path = n.TextAs("the name of a file")
 	if path == "" {
-		n.Problem("want the name of a file")
+		if n.IsText() {
+			n.Problem("want the name of a file")
+		}
 		return "", nil
 	}
 	if !filepath.IsAbs(path) {

@@ -28,5 +28,4 @@ routes:
 	// :8080 30s
 	// app.yaml:3: timeout: "5": want a time such as 5ms, 30s or 1h30m from 1ms to 1m
 	// app.yaml:5: routes[0].pth: unknown field: did you mean path?
-	// app.yaml:5: routes[0].path: missing: want a path such as /orders
 }

@@ -102,6 +102,7 @@ func (n Node) Item(i int) Node {
 type Mapping struct {
 	node   Node
 	fields []Entry
+	meant  []string // known names that an unknown field was probably meant to be
 }
 
 // An Entry is a field: its name as written, and its value.
@@ -118,6 +119,9 @@ func (n Node) Mapping(names ...string) Mapping {
 	for _, e := range m.fields {
 		if !contains(names, e.Name) {
 			n.doc.problem(e.Line, e.Value.path, "unknown field%s", hint(e.Name, names))
+			if name := Closest(e.Name, names); name != "" {
+				m.meant = append(m.meant, name)
+			}
 		}
 	}
 	return m
@@ -133,11 +137,19 @@ func (m Mapping) Get(name string) Node {
 	return Node{}
 }
 
+// Misspelt says whether a field is not there and an unknown one was probably
+// meant to be it. That is a problem already, so that what follows from the
+// field's absence is none.
+func (m Mapping) Misspelt(name string) bool {
+	return contains(m.meant, name) && !m.Get(name).Exists()
+}
+
 // Need returns the value of a field that must be there. want says what is
-// missing, "a name such as login".
+// missing, "a name such as login". A field that is misspelt is a problem
+// already.
 func (m Mapping) Need(name, want string) Node {
 	n := m.Get(name)
-	if !n.Exists() && m.node.IsMapping() {
+	if !n.Exists() && m.node.IsMapping() && !m.Misspelt(name) {
 		m.node.doc.problem(m.node.Line(), join(m.node.path, name), "missing: want %s", want)
 	}
 	return n

@@ -64,6 +64,25 @@ f.yaml:5: needed.b: missing: want a name`
 	}
 }
 
+// A field that is misspelt is one problem and not also missing.
+func TestMisspelt(t *testing.T) {
+	doc := parse(t, "a: {limt: 1, nothing: 2}\nb: {limt: 1, limit: 2}\n")
+	a := doc.Root().Mapping("a", "b").Get("a").Mapping("limit", "name")
+	b := doc.Root().Mapping("a", "b").Get("b").Mapping("limit", "name")
+	a.Need("limit", "a rate")
+	a.Need("name", "a name")
+	if !a.Misspelt("limit") || a.Misspelt("name") || b.Misspelt("limit") || (Mapping{}).Misspelt("limit") {
+		t.Error("limit of a is misspelt, and nothing else")
+	}
+	want := `f.yaml:1: a.limt: unknown field: did you mean limit?
+f.yaml:1: a.nothing: unknown field: want limit or name
+f.yaml:1: a.name: missing: want a name
+f.yaml:2: b.limt: unknown field: did you mean limit?`
+	if diff := cmp.Diff(want, fmt.Sprint(doc.Err())); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Text is what the file says, whatever YAML would make of it.
 func TestTextIsAsWritten(t *testing.T) {
 	doc := parse(t, "- no\n- 010\n- 1e3\n- 2026-01-01\n- 0x10\n- \"null\"\n- '*'\n- 1_000\n- .inf\n")

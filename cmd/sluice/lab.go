@@ -12,7 +12,10 @@ import (
 
 const labHelp = `Measures on this machine what is claimed, with real servers that it starts
 itself. Without a name it lists the experiments. It exits with 1 if a result is
-outside the range that the claim allows.`
+outside the range that the claim allows.
+
+Example:
+  sluice lab outage`
 
 func (p *program) lab(ctx context.Context, args []string) int {
 	f := p.flags("lab", "[EXPERIMENT]", labHelp)

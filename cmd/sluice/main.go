@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	_ "time/tzdata" // calendar zones, also where the system has none
 
 	"github.com/sluice-limiter/sluice/strictyaml"
@@ -67,11 +68,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		if len(args) == 1 {
+		if len(args) == 1 || args[1] == "help" {
 			p.usage(stdout)
 			return exitOK
 		}
 		args = []string{args[1], "-h"}
+	case "-v", "-version", "--version":
+		args = []string{"version"}
 	}
 	var names []string
 	for _, c := range commands() {
@@ -88,28 +91,59 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	return exitUsage
 }
 
+const usageTail = `
+Run sluice COMMAND -h for what a command does and for its flags, which may stand
+anywhere behind it, with one dash or two.
+
+It exits with 0 if all is well, with 1 if something failed or the answer is no,
+and with 2 if the command line makes no sense.
+
+To try it:
+  sluice serve
+  curl -i http://127.0.0.1:8080/     three times: 200, 200, 429
+`
+
 func (p *program) usage(w io.Writer) {
 	fmt.Fprint(w, "Sluice decides, across any number of machines, whether a request may pass.\n\nUsage:\n")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  sluice %-34s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
 	}
-	fmt.Fprint(w, "\nRun sluice COMMAND -h for the flags of a command.\n\nTo try it:\n  sluice serve\n  curl -i http://127.0.0.1:8080/     three times: 200, 200, 429\n")
+	fmt.Fprint(w, usageTail)
 }
 
-// flags returns the flag set of a command, whose help says what it does.
+// flags returns the flag set of a command, whose help says what it does. args
+// has a line for each way to use it.
 func (p *program) flags(name, args, help string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard) // errors are told by parse, without all of the help
 	f.Usage = func() {
-		fmt.Fprintf(f.Output(), "Usage: %s\n\n%s\n", strings.TrimSpace("sluice "+name+" "+args), help)
-		flags := 0
-		f.VisitAll(func(*flag.Flag) { flags++ })
-		if flags > 0 {
-			fmt.Fprint(f.Output(), "\nFlags:\n")
-			f.PrintDefaults()
+		before := "Usage: "
+		for line := range strings.SplitSeq(args, "\n") {
+			fmt.Fprintf(f.Output(), "%s%s\n", before, strings.TrimSpace("sluice "+name+" "+line))
+			before = "       "
 		}
+		fmt.Fprintf(f.Output(), "\n%s\n", help)
+		printFlags(f)
 	}
 	return f
+}
+
+// printFlags prints the flags, a line for each.
+func printFlags(f *flag.FlagSet) {
+	w := tabwriter.NewWriter(f.Output(), 0, 0, 2, ' ', 0)
+	first := true
+	f.VisitAll(func(fl *flag.Flag) {
+		if first {
+			fmt.Fprint(w, "\nFlags:\n")
+			first = false
+		}
+		value, does := flag.UnquoteUsage(fl)
+		if fl.DefValue != "" && fl.DefValue != "0" && fl.DefValue != "false" {
+			does += " (default " + strings.TrimSuffix(fl.DefValue, "0s") + ")"
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", strings.TrimSpace("-"+fl.Name+" "+value), does)
+	})
+	w.Flush()
 }
 
 // parse reads flags wherever they stand among the other words, which it

@@ -27,6 +27,10 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	wantRun(t, 0, "  -c FILE", "", "check", "-h")
+	wantRun(t, 0, "Usage: sluice replay -c FILE LOG...\n       sluice replay -suggest KEY [-c FILE] LOG...\n", "", "replay", "-h")
+	wantRun(t, 0, "-window TIME", "", "replay", "-h")
+	wantRun(t, 0, "(default 2m)\n", "", "replay", "-h")
+	wantRun(t, 0, "Usage:\n  sluice serve", "", "help", "help")
 }
 
 func TestUnknownCommand(t *testing.T) {
@@ -53,8 +57,10 @@ func TestMisuse(t *testing.T) {
 		{"n=-1: want a whole number", "check -c x.yaml n=-1"},
 		{"no log is named; - is standard input", "replay -c x.yaml"},
 		{"or let -suggest KEY propose limits", "replay " + log},
-		{"-plot shows a replay", "replay -suggest ip -plot x.svg " + log},
-		{"-share and -per are for -suggest", "replay -c x.yaml -share 3 " + log},
+		{"-plot shows what limits did", "replay -suggest ip -plot x.svg " + log},
+		{"-top shows what limits did", "replay -suggest ip -top 10 " + log},
+		{"-share is for -suggest", "replay -c x.yaml -share 3 " + log},
+		{"-per is for -suggest", "replay -c x.yaml -per 1m " + log},
 		{"want a percentage", "replay -suggest ip -share 100 " + log},
 		{"want name=attribute", "replay -suggest ip -field client " + log},
 		{`unexpected "now"`, "version now"},
@@ -66,7 +72,11 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) { wantRun(t, 0, "sluice ", "", "version") }
+func TestVersion(t *testing.T) {
+	for _, word := range []string{"version", "--version", "-version", "-v"} {
+		wantRun(t, 0, "sluice ", "", word)
+	}
+}
 
 func TestFlagsMayFollowWords(t *testing.T) {
 	p := program{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +22,16 @@ import (
 const replayHelp = `Decides the requests of access logs as a gateway with the limits of FILE would
 have done, in the order of their times, and tells who would have been refused.
 LOG is in combined or common format or has JSON lines, plain or gzip; - is
-standard input. With -suggest it proposes limits instead, and needs no FILE.`
+standard input.
+
+With -suggest it proposes limits instead: for several shares of keys, the lowest
+limit that would have refused no more of them. It needs no FILE; of one it takes
+gateway.routes and identity.ip.ipv6_prefix and leaves the limits aside.
+
+Examples:
+  sluice replay -c sluice.yaml access.log access.log.1.gz
+  sluice replay -suggest ip -per 1h access.log
+  kubectl logs web | sluice replay -c sluice.yaml -field client=ip -`
 
 // replayFlags are the words of the command line.
 type replayFlags struct {
@@ -34,18 +44,18 @@ type replayFlags struct {
 }
 
 func (p *program) replay(ctx context.Context, args []string) int {
-	f := p.flags("replay", "-c FILE LOG...", replayHelp)
+	f := p.flags("replay", "-c FILE LOG...\n-suggest KEY [-c FILE] LOG...", replayHelp)
 	var o replayFlags
 	f.StringVar(&o.config, "c", "", "configuration `FILE`")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.plot, "plot", "", "write a plot to this SVG `FILE`")
 	f.StringVar(&o.suggest, "suggest", "", "propose limits for this `KEY`: attributes such as ip or tenant,route")
-	f.DurationVar(&o.per, "per", time.Minute, "with -suggest: the period of the limits")
-	f.Float64Var(&o.share, "share", 0, "with -suggest: the `percent` of keys that may ever be refused; 0: several are shown")
-	f.DurationVar(&o.window, "window", 2*time.Minute, "how far lines may be out of order")
+	f.DurationVar(&o.per, "per", time.Minute, "with -suggest: the `TIME` in which the limits count")
+	f.Float64Var(&o.share, "share", 0, "with -suggest: only for this `PERCENT` of keys that may be refused")
+	f.DurationVar(&o.window, "window", 2*time.Minute, "lines may be out of order by this `TIME`")
 	f.IntVar(&o.top, "top", 10, "list the first `N` keys of each limit")
-	f.IntVar(&o.ipv6, "ipv6-prefix", 0, "`BITS` of an IPv6 address that tell clients apart; 0: as in FILE, else 64")
-	f.Var(&o.fields, "field", "`name=attribute` for a field of JSON lines; may be repeated")
+	f.IntVar(&o.ipv6, "ipv6-prefix", 0, "`BITS` of IPv6 addresses that tell clients apart; else as in FILE, or 64")
+	f.Var(&o.fields, "field", "field of JSON lines and its attribute, `NAME=ATTRIBUTE`, as in client=ip; may be repeated")
 	logs, code, done := p.parse(f, args)
 	switch {
 	case done:
@@ -54,14 +64,29 @@ func (p *program) replay(ctx context.Context, args []string) int {
 		return p.misuse(f, "no log is named; - is standard input")
 	case o.config == "" && o.suggest == "":
 		return p.misuse(f, "no configuration: name it with -c, or let -suggest KEY propose limits")
-	case o.plot != "" && o.suggest != "":
-		return p.misuse(f, "-plot shows a replay with -c: it does not go with -suggest")
-	case o.suggest == "" && (o.share != 0 || o.per != time.Minute):
-		return p.misuse(f, "-share and -per are for -suggest")
+	case misplaced(f, o.suggest != "") != "":
+		return p.misuse(f, "%s", misplaced(f, o.suggest != ""))
 	case o.share < 0 || o.share >= 100:
 		return p.misuse(f, "-share %v: want a percentage from 0 to less than 100", o.share)
 	}
 	return p.replayLogs(ctx, &o, logs)
+}
+
+// misplaced says which flag has no effect with -suggest, or only with it.
+func misplaced(f *flag.FlagSet, suggest bool) (why string) {
+	f.Visit(func(fl *flag.Flag) {
+		switch fl.Name {
+		case "plot", "top":
+			if suggest {
+				why = "-" + fl.Name + " shows what limits did: it does not go with -suggest"
+			}
+		case "share", "per":
+			if !suggest {
+				why = "-" + fl.Name + " is for -suggest"
+			}
+		}
+	})
+	return why
 }
 
 func (p *program) replayLogs(ctx context.Context, o *replayFlags, logs []string) int {
@@ -74,6 +99,9 @@ func (p *program) replayLogs(ctx context.Context, o *replayFlags, logs []string)
 		return p.fail(err)
 	}
 	defer closeAll()
+	if o.suggest != "" && o.config != "" {
+		fmt.Fprintf(p.stderr, "note: -suggest takes gateway.routes and identity.ip.ipv6_prefix from %s and leaves its limits aside\n", o.config)
+	}
 	clear := p.showProgress(&options)
 	if o.suggest != "" {
 		var suggestion *replay.Suggestion

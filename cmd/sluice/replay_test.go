@@ -132,8 +132,11 @@ func TestReplayPlot(t *testing.T) {
 
 func TestReplaySuggest(t *testing.T) {
 	log := file(t, "a.log", accessLog())
-	wantRun(t, 0, "MAY BE REFUSED", "", "replay", "-suggest", "ip", log)
-	out, _ := wantRun(t, 0, "", "", "replay", "-suggest", "ip", "-share", "50", "-per", "1h", "-json", log)
+	out, errs := wantRun(t, 0, "MAY BE REFUSED", "", "replay", "-suggest", "ip", log)
+	if !strings.Contains(out, "; 1 bad line\n") || errs != "" {
+		t.Errorf("stdout %s, stderr %q: want 1 bad line, and no note", out, errs)
+	}
+	out, _ = wantRun(t, 0, "", "", "replay", "-suggest", "ip", "-share", "50", "-per", "1h", "-json", log)
 	var a struct {
 		Proposals []struct {
 			Share float64
@@ -144,6 +147,20 @@ func TestReplaySuggest(t *testing.T) {
 		t.Errorf("%v: %s: want 2/h for half of the keys", err, out)
 	}
 	wantRun(t, 0, "no request in the logs has nope", "", "replay", "-suggest", "nope", log)
+}
+
+// Of a configuration, suggestions take what says how requests are told apart,
+// and say so.
+func TestReplaySuggestWithAConfiguration(t *testing.T) {
+	config, log := file(t, "c.yaml", `limits: [{name: a, key: [ip], limit: 1/h}]
+gateway: {listen: ":8080", routes: [{id: read, match: "GET /orders/{id}", upstream: "http://h"}]}
+`), file(t, "a.log", accessLog())
+	note := "note: -suggest takes gateway.routes and identity.ip.ipv6_prefix from " + config + " and leaves its limits aside\n"
+	out, _ := wantRun(t, 0, "", note, "replay", "-c", config, "-suggest", "route", "-json", log)
+	var a struct{ Requests, Keys int }
+	if err := json.Unmarshal([]byte(out), &a); err != nil || a.Requests != 7 || a.Keys != 1 {
+		t.Errorf("%v: %s: want 7 requests of one route", err, out)
+	}
 }
 
 func TestReplayErrors(t *testing.T) {

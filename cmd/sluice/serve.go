@@ -16,13 +16,17 @@ import (
 const serveHelp = `Runs the gateway that FILE describes until it gets SIGTERM or SIGINT, and then
 drains: requests under way end. A change of the file, or SIGHUP, puts the new
 limits, routes and identities in force; a file with mistakes changes nothing.
-Without -c it is a demo: in memory, with an upstream of its own.`
+Without -c it is a demo: in memory, with an upstream of its own.
+
+Examples:
+  sluice serve
+  sluice serve -c sluice.yaml -log json`
 
 func (p *program) serve(ctx context.Context, args []string) int {
 	f := p.flags("serve", "[-c FILE]", serveHelp)
-	file := f.String("c", "", "configuration `FILE`; none: the demo")
-	listen := f.String("listen", "", "`ADDRESS` of the demo; \"\": 127.0.0.1:8080")
-	format := f.String("log", "text", "`FORM` of the log on standard error: text or json")
+	file := f.String("c", "", "configuration `FILE`")
+	listen := f.String("listen", "", "`ADDRESS` of the demo, if not 127.0.0.1:8080")
+	format := f.String("log", "text", "`FORM` of the log, which goes to standard error: text or json")
 	level := f.String("level", "info", "least `LEVEL` that is logged: debug, info, warn or error")
 	words, code, done := p.parse(f, args)
 	if done {

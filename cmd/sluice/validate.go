@@ -9,7 +9,11 @@ import (
 
 const validateHelp = `Reads configuration files and tells all that is wrong with them, a line for each
 mistake: file:line: field: message. It exits with 1 if there is any. What is
-allowed and perhaps not meant is told as a warning on standard error.`
+allowed and perhaps not meant is told as a warning on standard error, once the
+mistakes are gone.
+
+Example:
+  sluice validate sluice.yaml`
 
 func (p *program) validate(_ context.Context, args []string) int {
 	f := p.flags("validate", "FILE...", validateHelp)
