@@ -1,0 +1,301 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-limiter/sluice"
+)
+
+var errCount = errors.New("lease: the store did not answer every charge")
+
+// Take implements [sluice.Store]. A call whose charges are all held takes no
+// round trip and allocates nothing.
+func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	if !s.active.Load() || !anyLeased(charges) {
+		return s.next.Take(ctx, dst, charges)
+	}
+	if err := sluice.CheckCharges(charges); err != nil {
+		return dst, err
+	}
+	if len(charges) == 1 {
+		return s.takeOne(ctx, dst, charges)
+	}
+	return s.takeSeveral(ctx, dst, charges)
+}
+
+func anyLeased(charges []sluice.Charge) bool {
+	for i := range charges {
+		if leased(&charges[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// leased says whether a charge may be answered by a lease: a log is exact, a peek
+// asks what the store has, and a part would have to be the same for its group.
+func leased(c *sluice.Charge) bool {
+	return c.Tolerance > 0 && c.N > 0 && (c.Unit == 0 || c.Unit == c.N) && c.Limit.Algorithm != sluice.SlidingLog
+}
+
+func (s *Store) takeOne(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	c, now := &charges[0], s.now()
+	e := s.entry(c, now)
+	if e == nil {
+		return s.next.Take(ctx, dst, charges)
+	}
+	g, left, ok := e.reserve(c.N, now)
+	if !ok {
+		return s.askOne(ctx, dst, charges, e, now)
+	}
+	if left <= e.low.Load() {
+		s.want(e, now)
+	}
+	s.counted(c)
+	return append(dst, g.decision(c.N, left, now)), nil
+}
+
+// askOne decides a charge that is not held. Once the limit is known to be reached
+// one caller at a time looks whether that is over, before tokens are claimed for
+// others: who waited as long as was said finds them.
+func (s *Store) askOne(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge, e *entry, now time.Duration) ([]sluice.Decision, error) {
+	c := &charges[0]
+	sc := e.scarce.Load()
+	if sc == nil {
+		s.want(e, now)
+		return s.next.Take(ctx, dst, charges)
+	}
+	if now < sc.until || !e.scarce.CompareAndSwap(sc, sc.pending(now)) {
+		if d, ok := e.refuse(c, now); ok {
+			s.counts.refused.Add(1)
+			return append(dst, d), nil
+		}
+		return s.next.Take(ctx, dst, charges)
+	}
+	first := len(dst)
+	dst, err := s.next.Take(ctx, dst, charges)
+	s.looked(e, c, dst[first:])
+	return dst, err
+}
+
+// looked goes on from what a caller was told who looked whether a limit is still
+// reached.
+func (s *Store) looked(e *entry, c *sluice.Charge, got []sluice.Decision) {
+	now := s.now()
+	if len(got) != 1 || got[0].Source == sluice.SourceFallback {
+		e.scarce.Store(nil) // calls go on to the store, and are answered by its rules
+		return
+	}
+	e.mu.Lock()
+	switch {
+	case got[0].Granted == c.N:
+		e.due.Store(int64(now))
+	case c.N == 1:
+		e.learn(&got[0], 1, s.pause(e, &got[0]), now)
+	default:
+		// How long one token takes was not said: the next caller looks.
+		e.scarce.Store(e.scarce.Load().at(now))
+	}
+	e.mu.Unlock()
+	if got[0].Granted == c.N {
+		s.want(e, now)
+	}
+}
+
+// counted counts a charge that was answered by a lease.
+func (s *Store) counted(c *sluice.Charge) {
+	s.counts.leased.Add(1)
+	s.counts.spent.Add(c.N)
+}
+
+// entry returns what is known of a charge's counter, and notes its demand; nil
+// if there is no room for it.
+func (s *Store) entry(c *sluice.Charge, now time.Duration) *entry {
+	hash := s.hash(c)
+	e := s.table.find(hash, c)
+	if e != nil && !e.fits(c) {
+		s.retire(e) // the limit was changed
+		e = nil
+	}
+	if e == nil {
+		e = s.watch(hash, c, now)
+	}
+	if e != nil {
+		e.demand.asked.Add(c.N)
+	}
+	return e
+}
+
+// watch begins to count the demand of a counter.
+func (s *Store) watch(hash uint64, c *sluice.Charge, now time.Duration) *entry {
+	e := newEntry(hash, c, now)
+	if !s.table.add(hash, e, func(old *entry) bool { return old.idle(now, s.span()) }) {
+		return nil // somebody else has added it: from the next call on
+	}
+	return e
+}
+
+// A call is one of several charges being decided. It is used again.
+type call struct {
+	plans     []plan
+	rest      []sluice.Charge
+	decisions []sluice.Decision
+}
+
+// A plan is how one charge is decided.
+type plan struct {
+	entry *entry // of its counter; nil: none
+	from  *grant // that its tokens are spent of; nil: the store is asked
+	left  int64
+}
+
+// takeSeveral reserves what is held and asks the store for the rest. Where that
+// refuses a group, its reservations go back.
+func (s *Store) takeSeveral(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
+	q := s.calls.Get().(*call)
+	defer func() {
+		q.recycle()
+		s.calls.Put(q)
+	}()
+	now := s.now()
+	for first, end := 0, 0; first < len(charges); first = end {
+		end = groupEnd(charges, first)
+		s.plan(q, charges[first:end], now)
+	}
+	if len(q.rest) > 0 {
+		var err error
+		q.decisions, err = s.next.Take(ctx, q.decisions[:0], q.rest)
+		if err == nil && len(q.decisions) != len(q.rest) {
+			err = errCount
+		}
+		if err != nil {
+			s.putBack(q.plans, charges)
+			return dst, err
+		}
+	}
+	return s.conclude(dst, q, charges, now), nil
+}
+
+// groupEnd returns where the group that begins at first ends.
+func groupEnd(charges []sluice.Charge, first int) int {
+	end := first + 1
+	for end < len(charges) && charges[end].Group == charges[first].Group {
+		end++
+	}
+	return end
+}
+
+// plan decides for each charge of a group whether it is spent here or asked of
+// the store.
+func (s *Store) plan(q *call, group []sluice.Charge, now time.Duration) {
+	parts := false
+	for i := range group {
+		c := &group[i]
+		parts = parts || c.Unit != 0 && c.Unit != c.N
+	}
+	for i := range group {
+		c := &group[i]
+		var p plan
+		if leased(c) && !parts {
+			p = s.hold(c, now)
+		}
+		if p.from == nil {
+			q.rest = append(q.rest, *c)
+		}
+		q.plans = append(q.plans, p)
+	}
+}
+
+// hold reserves a charge's tokens, if they are here.
+func (s *Store) hold(c *sluice.Charge, now time.Duration) plan {
+	e := s.entry(c, now)
+	if e == nil {
+		return plan{}
+	}
+	e.reserved.Add(c.N)
+	g, left, ok := e.reserve(c.N, now)
+	if !ok {
+		e.reserved.Add(-c.N)
+		if e.scarce.Load() == nil {
+			s.want(e, now) // else once the call has passed, so that it finds the tokens
+		}
+		return plan{entry: e}
+	}
+	if left <= e.low.Load() {
+		s.want(e, now)
+	}
+	return plan{e, g, left}
+}
+
+// conclude writes the decisions of all charges in order.
+func (s *Store) conclude(dst []sluice.Decision, q *call, charges []sluice.Charge, now time.Duration) []sluice.Decision {
+	asked := q.decisions
+	for first, end := 0, 0; first < len(charges); first = end {
+		end = groupEnd(charges, first)
+		begin, passes := len(dst), true
+		for i := first; i < end; i++ {
+			p, c := &q.plans[i], &charges[i]
+			if p.from == nil {
+				dst = append(dst, asked[0])
+				asked = asked[1:]
+				passes = passes && dst[len(dst)-1].Allowed
+				continue
+			}
+			dst = append(dst, p.from.decision(c.N, p.left, now))
+		}
+		if passes {
+			s.spend(q.plans[first:end], charges[first:end])
+			continue
+		}
+		s.putBack(q.plans[first:end], charges[first:end])
+		for i := first; i < end; i++ {
+			if d := &dst[begin+i-first]; q.plans[i].from != nil {
+				d.Granted, d.Remaining = 0, min(d.Limit, d.Remaining+charges[i].N)
+			}
+		}
+	}
+	return dst
+}
+
+// spend ends the reservations of a group that passes. A counter that was asked of
+// the store is not scarce any more.
+func (s *Store) spend(plans []plan, charges []sluice.Charge) {
+	for i := range plans {
+		e := plans[i].entry
+		switch {
+		case e == nil:
+		case plans[i].from != nil:
+			e.reserved.Add(-charges[i].N)
+			s.counted(&charges[i])
+		case e.scarce.Load() != nil:
+			if now := s.now(); now >= time.Duration(e.due.Load()) {
+				s.want(e, now)
+			}
+		}
+	}
+}
+
+// putBack returns reservations: to what is held, or if that was given back
+// meanwhile, to the store.
+func (s *Store) putBack(plans []plan, charges []sluice.Charge) {
+	for i := range plans {
+		e, c := plans[i].entry, &charges[i]
+		if plans[i].from == nil {
+			continue
+		}
+		e.left.Add(c.N)
+		e.reserved.Add(-c.N)
+		if e.over(s.now()) {
+			s.expire(e)
+		}
+	}
+}
+
+// recycle keeps the call's memory, and nothing that others hold.
+func (q *call) recycle() {
+	clear(q.plans)
+	clear(q.rest)
+	*q = call{plans: q.plans[:0], rest: q.rest[:0], decisions: q.decisions[:0]}
+}
