@@ -16,7 +16,7 @@ type Layers struct {
 	Fallbacks   func() Fallbacks
 	Instances   func() int // that live, this one too
 	Settlements func() Settlements
-	Denied      func() Denied
+	Lease       func() Lease
 	Memory      func() Memory
 	Coalesce    func() Coalesce
 }
@@ -52,10 +52,15 @@ type Settlements struct {
 	Lost    int64 // tried once and failed: the store admits that much more
 }
 
-// Denied says how many refusals are remembered.
-type Denied struct {
-	Hits    int64 // decisions answered by a remembered refusal
-	Entries int   // remembered now
+// Lease says what becomes of tokens claimed in advance. All but Claims are
+// tokens.
+type Lease struct {
+	Claims   int64 // calls of the store
+	Claimed  int64 // debited there
+	Spent    int64 // of them, by requests
+	Returned int64 // of them, given back
+	Lost     int64 // of them, whose give-back failed
+	Held     int64 // now
 }
 
 // Memory says how the counters in this process stand: the truth without Redis,
@@ -83,7 +88,8 @@ type layers struct {
 	fallbacks                    *prometheus.Desc
 	instances                    *prometheus.Desc
 	settlements                  *prometheus.Desc
-	deniedHits, deniedEntries    *prometheus.Desc
+	leaseClaims, leaseTokens     *prometheus.Desc
+	leaseHeld                    *prometheus.Desc
 	memoryKeys, memoryEvictions  *prometheus.Desc
 	coalesceCalls, coalesceTaken *prometheus.Desc
 }
@@ -106,10 +112,13 @@ func newLayers() *layers {
 		settlements: desc("sluice_settlements_total",
 			"Local counters brought into the store after an outage: settled, or lost because the one attempt failed (their keys then had that much for free).",
 			"result"),
-		deniedHits: desc("sluice_denied_hits_total",
-			"Decisions answered in this process by a refusal that still holds, without a round trip to the store."),
-		deniedEntries: desc("sluice_denied_entries",
-			"Refusals remembered in this process now; the number is bounded."),
+		leaseClaims: desc("sluice_lease_claims_total",
+			"Calls of the store that claimed tokens in advance, for limits with a tolerance. Divided by the decisions from leases, what a decision costs."),
+		leaseTokens: desc("sluice_lease_tokens_total",
+			"What became of tokens claimed in advance: claimed (debited in the store), spent (by requests), returned (unspent, given back), lost (unspent, the one give-back failed: they refill).",
+			"event"),
+		leaseHeld: desc("sluice_lease_held_tokens",
+			"Tokens claimed in advance that this instance holds now. All instances together hold at most the tolerance times the burst of each limit."),
 		memoryKeys: desc("sluice_memory_keys",
 			"Counters kept in this process now: all of them without Redis, else those of the fallback. The number is bounded."),
 		memoryEvictions: desc("sluice_memory_evictions_total",
@@ -125,8 +134,8 @@ func newLayers() *layers {
 // Describe implements [prometheus.Collector].
 func (l *layers) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		l.breakerState, l.breakerOpens, l.fallbacks, l.instances, l.settlements, l.deniedHits,
-		l.deniedEntries, l.memoryKeys, l.memoryEvictions, l.coalesceCalls, l.coalesceTaken,
+		l.breakerState, l.breakerOpens, l.fallbacks, l.instances, l.settlements,
+		l.leaseClaims, l.leaseTokens, l.leaseHeld, l.memoryKeys, l.memoryEvictions, l.coalesceCalls, l.coalesceTaken,
 	} {
 		ch <- desc
 	}
@@ -161,10 +170,8 @@ func (l *layers) Collect(ch chan<- prometheus.Metric) {
 		count(l.settlements, n.Settled, "settled")
 		count(l.settlements, n.Lost, "lost")
 	}
-	if now.Denied != nil {
-		n := now.Denied()
-		count(l.deniedHits, n.Hits)
-		gauge(l.deniedEntries, n.Entries)
+	if now.Lease != nil {
+		l.collectLease(ch, now.Lease())
 	}
 	if now.Memory != nil {
 		n := now.Memory()
@@ -175,6 +182,14 @@ func (l *layers) Collect(ch chan<- prometheus.Metric) {
 		n := now.Coalesce()
 		count(l.coalesceCalls, n.Calls)
 		count(l.coalesceTaken, n.Charges)
+	}
+}
+
+func (l *layers) collectLease(ch chan<- prometheus.Metric, n Lease) {
+	send(ch, l.leaseClaims, prometheus.CounterValue, float64(n.Claims))
+	send(ch, l.leaseHeld, prometheus.GaugeValue, float64(n.Held))
+	for event, tokens := range map[string]int64{"claimed": n.Claimed, "spent": n.Spent, "returned": n.Returned, "lost": n.Lost} {
+		send(ch, l.leaseTokens, prometheus.CounterValue, float64(tokens), event)
 	}
 }
 

@@ -26,15 +26,17 @@ func everyLayer() metrics.Layers {
 		Fallbacks:   func() metrics.Fallbacks { return metrics.Fallbacks{Local: 5, Allow: 6, Deny: 7} },
 		Instances:   func() int { return 4 },
 		Settlements: func() metrics.Settlements { return metrics.Settlements{Settled: 8, Lost: 9} },
-		Denied:      func() metrics.Denied { return metrics.Denied{Hits: 10, Entries: 11} },
-		Memory:      func() metrics.Memory { return metrics.Memory{Keys: 12, Evicted: 13} },
-		Coalesce:    func() metrics.Coalesce { return metrics.Coalesce{Calls: 14, Charges: 15} },
+		Lease: func() metrics.Lease {
+			return metrics.Lease{Claims: 16, Claimed: 17, Spent: 18, Returned: 19, Lost: 20, Held: 21}
+		},
+		Memory:   func() metrics.Memory { return metrics.Memory{Keys: 12, Evicted: 13} },
+		Coalesce: func() metrics.Coalesce { return metrics.Coalesce{Calls: 14, Charges: 15} },
 	}
 }
 
 // layerNames begin the names of what Layers reads.
 var layerNames = []string{
-	"sluice_breaker", "sluice_fallback", "sluice_live", "sluice_settlements", "sluice_denied", "sluice_memory", "sluice_coalesce",
+	"sluice_breaker", "sluice_fallback", "sluice_live", "sluice_settlements", "sluice_lease", "sluice_memory", "sluice_coalesce",
 }
 
 func layerSeries(t *testing.T, m *metrics.Metrics) map[string]float64 {
@@ -71,8 +73,12 @@ func TestLayers(t *testing.T) {
 		`sluice_live_instances`:                                        4,
 		`sluice_settlements_total{result="settled"}`:                   8,
 		`sluice_settlements_total{result="lost"}`:                      9,
-		`sluice_denied_hits_total`:                                     10,
-		`sluice_denied_entries`:                                        11,
+		`sluice_lease_claims_total`:                                    16,
+		`sluice_lease_tokens_total{event="claimed"}`:                   17,
+		`sluice_lease_tokens_total{event="spent"}`:                     18,
+		`sluice_lease_tokens_total{event="returned"}`:                  19,
+		`sluice_lease_tokens_total{event="lost"}`:                      20,
+		`sluice_lease_held_tokens`:                                     21,
 		`sluice_memory_keys`:                                           12,
 		`sluice_memory_evictions_total`:                                13,
 		`sluice_coalesce_calls_total`:                                  14,

@@ -13,6 +13,7 @@ func (s *Stack) layers() metrics.Layers {
 		Fallbacks:   s.fallbacks,
 		Instances:   func() int { return s.guard.Stats().Live },
 		Settlements: s.settlements,
+		Lease:       s.leaseStats,
 		Memory:      s.memoryStats,
 		Coalesce:    s.coalesceStats,
 	}
@@ -55,4 +56,12 @@ func (s *Stack) settlements() metrics.Settlements {
 func (s *Stack) coalesceStats() metrics.Coalesce {
 	stats := s.coalesce.Stats()
 	return metrics.Coalesce{Calls: stats.Calls, Charges: stats.Charges}
+}
+
+func (s *Stack) leaseStats() metrics.Lease {
+	stats := s.lease.Stats()
+	return metrics.Lease{
+		Claims: stats.Claims, Claimed: stats.Claimed, Spent: stats.Spent,
+		Returned: stats.Returned, Lost: stats.Lost, Held: stats.Held,
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-limiter/sluice/store/coalesce"
 	"github.com/sluice-limiter/sluice/store/denied"
 	"github.com/sluice-limiter/sluice/store/guard"
+	"github.com/sluice-limiter/sluice/store/lease"
 	"github.com/sluice-limiter/sluice/store/memory"
 	"github.com/sluice-limiter/sluice/store/redis"
 	"github.com/sluice-limiter/sluice/store/split"
@@ -22,16 +23,16 @@ import (
 
 // A Stack is a store and the layers over it, as a server has them:
 //
-//	metrics    each decision
 //	denied     refusals that are still true
+//	lease      tokens claimed in advance, for limits with a tolerance
 //	split      on a cluster: one call for each slot
 //	guard      budget, breakers, local counters
 //	coalesce   shared round trips
 //	metrics    each call of the store
 //	redis      the truth
 //
-// In memory it is the store and the metrics alone. Its life is NewStack, Run,
-// Close.
+// In memory it is the store alone. Each decision as a whole is measured by the
+// edge. Its life is NewStack, Run, Close.
 type Stack struct {
 	// Top is what is to be asked.
 	Top sluice.Store
@@ -41,6 +42,7 @@ type Stack struct {
 	coalesce *coalesce.Store
 	guard    *guard.Store
 	split    *split.Store // nil: all keys are in one place
+	lease    *lease.Store
 	denied   *denied.Store
 	lost     lost
 }
@@ -87,20 +89,28 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 		s.split = split.New(top)
 		top = s.split
 	}
-	s.denied = denied.New(top, denied.Options{})
+	s.lease = lease.New(top, lease.Options{Fleet: s.guard.Fleet})
+	s.denied = denied.New(s.lease, denied.Options{})
 	s.Top = s.denied
 	m.Watch(s.layers())
 	return s, nil
 }
 
-// Run keeps what the stack does beside answering: heartbeats, probes and the
-// settling of what was admitted in memory. It returns when ctx ends.
+// Run keeps what the stack does beside answering: heartbeats, probes, the
+// settling of what was admitted in memory, and leases. It returns when ctx ends
+// and what was leased has been given back.
 func (s *Stack) Run(ctx context.Context) {
 	if s.guard == nil {
 		<-ctx.Done()
 		return
 	}
-	s.guard.Run(ctx)
+	// This instance says that it is gone once it holds nothing any more.
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var guarded sync.WaitGroup
+	guarded.Go(func() { s.guard.Run(beating) })
+	s.lease.Run(ctx)
+	stop()
+	guarded.Wait()
 }
 
 // Close ends the stack from the top down, so that nothing is asked of a layer

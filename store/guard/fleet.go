@@ -76,6 +76,7 @@ func (s *Store) beat(ctx context.Context) {
 func (s *Store) register(ctx context.Context, r *roster, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, min(beatTimeout, s.o.TTL/3))
 	defer cancel()
+	sent := time.Now()
 	live, err := s.registrar.Register(ctx, s.o.ID, ttl)
 	switch {
 	case ttl == 0:
@@ -83,7 +84,9 @@ func (s *Store) register(ctx context.Context, r *roster, ttl time.Duration) {
 	case err != nil:
 		r.fail()
 	default:
-		s.fleet.Store(r.note(live, time.Now()))
+		now := time.Now()
+		s.fleet.Store(r.note(live, now))
+		s.visible.note(sent, now, s.o.TTL)
 	}
 	if s.o.OnBeat != nil {
 		s.o.OnBeat(int(s.fleet.Load().live), err)
@@ -132,4 +135,37 @@ func (s *Store) probe(ctx context.Context, n *node) {
 	} else {
 		s.succeed(n, p)
 	}
+}
+
+// Fleet returns how many instances live, this one too, and for how long all
+// others can have heard of it without a break; 0 while its heartbeats may have
+// run out. It does not block.
+func (s *Store) Fleet() (live int, visible time.Duration) {
+	return int(s.fleet.Load().live), s.visible.at(time.Now(), s.o.TTL)
+}
+
+// A visibility is since when this instance's heartbeats have been in the store.
+type visibility struct {
+	mu    sync.Mutex
+	since time.Time // the first of an unbroken row had been read
+	last  time.Time // the latest was sent, if there was one
+}
+
+// note notes a heartbeat by when it was sent and when its answer came.
+func (v *visibility) note(sent, answered time.Time, ttl time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.last.IsZero() || answered.Sub(v.last) >= ttl {
+		v.since = answered
+	}
+	v.last = sent
+}
+
+func (v *visibility) at(now time.Time, ttl time.Duration) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.last.IsZero() || now.Sub(v.last) >= ttl {
+		return 0
+	}
+	return now.Sub(v.since)
 }

@@ -92,6 +92,7 @@ type Store struct {
 	nodes   atomic.Pointer[map[string]*node]
 	mu      sync.Mutex // one writer of nodes at a time
 	fleet   atomic.Pointer[fleet]
+	visible visibility
 	ledger  ledger
 	scratch sync.Pool     // *scratch
 	wake    chan struct{} // holds a token when there are debts to settle
