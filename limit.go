@@ -181,7 +181,7 @@ func (l Limit) validateAlgorithm() error {
 	case TokenBucket:
 		per := durationTicks(l.Per)
 		if per < l.Tokens*ticksPerMicro {
-			return fmt.Errorf("rate is over %d/s, the most that a token bucket keeps on one key: spread it over shards, count in larger tokens, or use a window", MaxBucketRate)
+			return fmt.Errorf("rate is over %d/s, the most that a token bucket keeps on one key: count in larger tokens, or use a window", MaxBucketRate)
 		}
 		if hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(ceilDiv(per, l.Tokens))); hi != 0 || lo > maxFillTicks {
 			return fmt.Errorf("burst %d at this rate takes over %s to fill, the most that a token bucket keeps: lower the burst or raise the rate", l.Capacity(), formatPeriod(MaxFill))

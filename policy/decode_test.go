@@ -152,7 +152,7 @@ func TestDecodeBroken(t *testing.T) {
 			`f.yaml:6: limits[0].overrides[0].limit: amount "0": want more than 0`,
 			`f.yaml:7: limits[0].overrides[1].limit: "10/s burst 20": want the rate only; burst, algorithm and calendar are fields of their own`,
 			"f.yaml:8: limits[0].overrides[2].limit: want a rate such as 100/s, 5/15m or 1000/day, or unlimited, not a list",
-			"f.yaml:9: limits[0].overrides[3].limit: rate is over 1000000/s, the most that a token bucket keeps on one key: spread it over shards, count in larger tokens, or use a window",
+			"f.yaml:9: limits[0].overrides[3].limit: rate is over 1000000/s, the most that a token bucket keeps on one key: count in larger tokens, or use a window",
 			`f.yaml:10: limits[0].overrides[4].burst: "0": want a whole number from 1 to 4294967296`,
 			"f.yaml:11: limits[0].overrides[5].burst: burst 10000 at this rate takes over 366days to fill, the most that a token bucket keeps: lower the burst or raise the rate",
 		}},
