@@ -62,7 +62,7 @@ var floors = map[string]room{
 
 	"server": {floor: 4, ours: []string{
 		".", "strictyaml", "policy", "rules", "metrics", "httplimit", "gateway", "replay",
-		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/split",
+		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/split", "store/shard",
 	}},
 
 	"lab": {floor: 5, ours: []string{".", "servers", "policy", "metrics", "server"}},

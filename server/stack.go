@@ -17,12 +17,14 @@ import (
 	"github.com/sluice-limiter/sluice/store/guard"
 	"github.com/sluice-limiter/sluice/store/memory"
 	"github.com/sluice-limiter/sluice/store/redis"
+	"github.com/sluice-limiter/sluice/store/shard"
 	"github.com/sluice-limiter/sluice/store/split"
 )
 
 // A Stack is a store and the layers over it, as a server has them:
 //
 //	metrics    each decision
+//	shard      keys spread over several counters
 //	denied     refusals that are still true
 //	split      on a cluster: one call for each slot
 //	guard      budget, breakers, local counters
@@ -30,7 +32,7 @@ import (
 //	metrics    each call of the store
 //	redis      the truth
 //
-// In memory it is the store and the metrics alone. Its life is NewStack, Run,
+// In memory it is the store and the metrics alone: shards help nothing there. Its life is NewStack, Run,
 // Close.
 type Stack struct {
 	// Top is what is to be asked.
@@ -88,7 +90,7 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 		top = s.split
 	}
 	s.denied = denied.New(top, denied.Options{})
-	s.Top = m.Decisions(s.denied)
+	s.Top = m.Decisions(shard.New(s.denied))
 	m.Watch(s.layers())
 	return s, nil
 }
