@@ -321,7 +321,7 @@ func TestWarnings(t *testing.T) {
 			{Match: []Condition{{"tenant", []string{"x"}}}, Limit: perSecond(10)},
 			{Match: []Condition{{"tenant", []string{"x"}}}, Limit: perSecond(20)},
 		},
-	}})
+	}, {Name: "b", Default: perSecond(10), Cost: Cost{Default: 3}, Shards: 4, Source: "f.yaml:9"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +330,7 @@ func TestWarnings(t *testing.T) {
 		"f.yaml:2: limits[0].limit: 700000/s runs at 695652/s, 0.6% slower, since the time of one token is rounded up",
 		"f.yaml:5: limits[0].overrides[0].match: route is not in the key of the limit, so that one counter is held to several limits: want it in the key too",
 		"f.yaml:2: limits[0].overrides[2].match: never wins, since overrides[1] matches all of it and stands before: remove one, or put the narrower one first",
+		"f.yaml:9: limits[1].shards: a request costs 3 and a shard holds 2, so that each asks several: want fewer shards",
 	}
 	if diff := cmp.Diff(want, s.Warnings()); diff != "" {
 		t.Error("warnings (-want +got):\n" + diff)
