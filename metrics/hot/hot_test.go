@@ -73,12 +73,12 @@ func TestTop(t *testing.T) {
 				{Key: "a|tenant=big", Requests: 8, Refused: 3, Sources: map[string]uint64{"store": 8}},
 				{Key: "a|tenant=small", Requests: 4, Rate: 4, Sources: map[string]uint64{"store": 4}},
 			},
-			Refused: []Key{{Key: "a|tenant=big", Requests: 3, Refused: 3, Sources: map[string]uint64{"store": 3}}},
+			Refused: []Key{{Key: "a|tenant=big", Requests: 8, Refused: 3, Sources: map[string]uint64{"store": 8}}},
 		},
 		{
 			Name: "b", Shadow: true, Window: 2000, Every: 1,
 			Busiest: []Key{{Key: "b|tenant=big", Requests: 8, Refused: 5, Sources: map[string]uint64{"store": 8}}},
-			Refused: []Key{{Key: "b|tenant=big", Requests: 5, Refused: 5, Sources: map[string]uint64{"store": 5}}},
+			Refused: []Key{{Key: "b|tenant=big", Requests: 8, Refused: 5, Sources: map[string]uint64{"store": 8}}},
 		},
 	}
 	got := s.Top(10)
@@ -89,12 +89,27 @@ func TestTop(t *testing.T) {
 	if got := s.Top(1)[0]; len(got.Busiest) != 1 || got.Busiest[0].Key != "a|tenant=big" {
 		t.Errorf("Top(1) = %+v", got)
 	}
-	// A key that was refused is followed also while it passes.
+	// Also while it passes.
 	s.engine.Swap(set(t, tenants("a", 100, false)))
 	s.ask("big", 7)
 	got = s.Top(10)
-	if len(got) != 1 || got[0].Refused[0].Requests != 10 || got[0].Refused[0].Refused != 3 || got[0].Busiest[0].Requests != 15 {
+	if len(got) != 1 || got[0].Refused[0].Requests != 15 || got[0].Refused[0].Refused != 3 || got[0].Busiest[0].Requests != 15 {
 		t.Errorf("after a reload: %+v, want the counts of a kept, and b gone", got)
+	}
+}
+
+// A key that is refused is followed also while it passes and is not among the busy.
+func TestRefusedAndNotBusy(t *testing.T) {
+	s := newSketch(0)
+	k := newKeys(nil, nil)
+	s.observe(k.seed, 0, "rare", true, 0)
+	for i := range 20 * maxEntries {
+		s.observe(k.seed, 0, fmt.Sprint("busy", i%(2*maxEntries)), false, 0)
+	}
+	s.observe(k.seed, 0, "rare", false, 0)
+	got := s.tell(0, 1).Refused
+	if len(got) != 1 || got[0].Key != "rare" || got[0].Requests != 2 || got[0].Refused != 1 {
+		t.Errorf("most refused: %+v, want 1 of 2 requests of one key", got)
 	}
 }
 

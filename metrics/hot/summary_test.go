@@ -96,7 +96,7 @@ func TestTopTenOfZipf(t *testing.T) {
 		{1_000_000, 19_000}, // all counted, over two generations
 		{1_500_000, 50_000}, // a third counted
 	} {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			t.Run(fmt.Sprintf("%.0f per second, seed %d", tt.perSecond, seed), func(t *testing.T) {
 				s := newSketch(0)
 				want := play(s, seed, tt.requests, tt.perSecond)

@@ -51,25 +51,22 @@ func (s *sketch) tell(now time.Duration, n int) Limit {
 	}
 }
 
+// A row is a key and what it did in both generations.
+type row struct {
+	e     *entry
+	total counts
+}
+
 // top returns the n keys of which the most was seen. What a key took over from
 // another one's weight was perhaps not its own, and does not count.
 func (s *sketch) top(of [2]*summary, n int, by func(*counts) uint64) []Key {
-	type row struct {
-		e     *entry
-		total counts
-	}
 	rows := make([]row, 0, len(of[0].entries)+len(of[1].entries))
-	for i := range of[0].entries {
-		e := &of[0].entries[i]
-		total := e.counts.sum(nil, s.second)
-		if old := of[1].find(e.hash); old != nil {
-			total = e.counts.sum(&old.counts, s.second)
-		}
-		rows = append(rows, row{e, total})
-	}
-	for i := range of[1].entries {
-		if e := &of[1].entries[i]; of[0].find(e.hash) == nil {
-			rows = append(rows, row{e, e.counts.sum(nil, s.second)})
+	for generation, summary := range of {
+		for i := range summary.entries {
+			e := &summary.entries[i]
+			if generation == 0 || of[0].find(e.hash) == nil {
+				rows = append(rows, row{e, s.total(of, e.hash)})
+			}
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int {
@@ -77,27 +74,33 @@ func (s *sketch) top(of [2]*summary, n int, by func(*counts) uint64) []Key {
 	})
 	keys := make([]Key, 0, min(n, len(rows)))
 	for _, r := range rows[:min(n, len(rows))] {
+		// A key that was first refused later is known better from all its
+		// requests.
+		if all := s.total(s.busy, r.e.hash); all.requests > r.total.requests && all.refused >= r.total.refused {
+			r.total = all
+		}
 		keys = append(keys, r.total.key(r.e))
 	}
 	return keys
 }
 
-// sum adds what a key did in the generation before, if anything. Its past is then
-// the last whole second.
-func (c *counts) sum(earlier *counts, second int64) counts {
-	total := *c
-	total.past = c.before(second)
-	if earlier == nil {
-		return total
+// total sums what a key did in both generations. Its past is then the last whole
+// second.
+func (s *sketch) total(of [2]*summary, hash uint64) (total counts) {
+	for _, summary := range of {
+		e := summary.find(hash)
+		if e == nil {
+			continue
+		}
+		total.requests += e.requests
+		total.refused += e.refused
+		for i, n := range e.sources {
+			total.sources[i] += n
+		}
+		past := e.before(s.second)
+		total.past.requests += past.requests
+		total.past.refused += past.refused
 	}
-	total.requests += earlier.requests
-	total.refused += earlier.refused
-	for i, n := range earlier.sources {
-		total.sources[i] += n
-	}
-	old := earlier.before(second)
-	total.past.requests += old.requests
-	total.past.refused += old.refused
 	return total
 }
 
