@@ -117,9 +117,10 @@ func (c *call) retry(i int) time.Duration {
 		return own.or(p.wait).least // the next call asks both again
 	}
 	longest := own.or(p.wait).most
-	for j, d := range c.pieces(i) {
-		part := charge.Limit.Part((p.start+j)%charge.Shards, charge.Shards)
-		longest = max(longest, worst(part, piece(charge, j, p.count), &d))
+	// The last part is the smallest, and the first piece the largest.
+	part, n := charge.Limit.Part(charge.Shards-1, charge.Shards), piece(charge, 0, p.count)
+	for _, d := range c.pieces(i) {
+		longest = max(longest, worst(part, n, &d))
 	}
 	return longest
 }

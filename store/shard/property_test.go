@@ -224,3 +224,40 @@ func TestGroupsConserve(t *testing.T) {
 		}
 	})
 }
+
+// TestLittleIsRefusedEarly: with even traffic over the limit nearly all of it is
+// admitted, and under the limit next to nothing is refused.
+func TestLittleIsRefusedEarly(t *testing.T) {
+	for _, tt := range []struct {
+		offered float64 // of the limit
+		burst   int64
+		least   float64 // admitted, of what a limit in one piece admits
+	}{
+		{0.9, 1000, 0.999},
+		{1.1, 1000, 0.99},
+		{2, 1000, 0.999},
+		{1.1, 100, 0.99},
+		{2, 100, 0.99},
+	} {
+		var clock storetest.Clock
+		random := rand.New(rand.NewPCG(7, 7))
+		sharded := newStore(memory.New(memory.Options{Now: clock.Now}), random.IntN)
+		limit := sluice.Limit{Tokens: 1000, Per: time.Second, Burst: tt.burst}
+		admitted := make(map[int]int64)
+		for range 20_000 {
+			clock.Advance(time.Duration(random.ExpFloat64() / tt.offered * float64(time.Millisecond)))
+			for _, shards := range []int{1, 10} {
+				got, err := sharded.Take(t.Context(), nil, []sluice.Charge{{Key: fmt.Sprint(shards), Limit: limit, N: 1, Shards: shards}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				admitted[shards] += got[0].Granted
+			}
+		}
+		ratio := float64(admitted[10]) / float64(admitted[1])
+		t.Logf("offered %.1f of the limit, burst %d: %.4f of what one counter admits", tt.offered, tt.burst, ratio)
+		if ratio < tt.least || ratio > 1 {
+			t.Errorf("offered %.1f of the limit, burst %d: admitted %.4f of what one counter does, want at least %.3f", tt.offered, tt.burst, ratio, tt.least)
+		}
+	}
+}

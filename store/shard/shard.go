@@ -15,7 +15,7 @@
 //
 // The parts add up to the limit (see [sluice.Limit.Part]), so that nothing over
 // it is admitted. A caller may be refused though a shard that it did not ask has
-// tokens left: by a few percent of the limit where traffic is even.
+// tokens left; of many small amounts over ten shards that is under 1%.
 //
 // RetryAfter is truthful wherever the next call goes: it is the longest that a
 // shard in any state needs, and for windows their end. It is the exact wait only

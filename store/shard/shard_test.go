@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,11 +49,11 @@ func (r *recorder) asked() []string {
 	defer r.mu.Unlock()
 	var all []string
 	for _, charges := range r.calls {
-		text := ""
+		var text strings.Builder
 		for _, c := range charges {
-			text += fmt.Sprintf("%d:%s=%d ", c.Group, c.Key, c.N)
+			fmt.Fprintf(&text, "%d:%s=%d ", c.Group, c.Key, c.N)
 		}
-		all = append(all, text)
+		all = append(all, text.String())
 	}
 	r.calls = nil
 	return all
@@ -180,20 +181,61 @@ func TestGroups(t *testing.T) {
 		asked   []string
 		granted []int64
 	}{
-		{"a shard refuses, the group moves", []sluice.Charge{plain("a|#1", 10)}, []int{1}, []sluice.Charge{plain("p", 2), in(4, "a", 3)},
-			[]string{"0:p=2 0:a|#1=3 ", "0:p=2 0:a|#2=3 "}, []int64{2, 3}},
-		{"another charge refuses, nothing moves", []sluice.Charge{plain("a|#1", 10), plain("p", 39)}, []int{1}, []sluice.Charge{plain("p", 2), in(4, "a", 3)},
-			[]string{"0:p=2 0:a|#1=3 "}, []int64{0, 0}},
-		{"only the one refused moves", []sluice.Charge{plain("a|#1", 10)}, []int{1, 2}, []sluice.Charge{in(4, "a", 3), in(4, "b", 3)},
-			[]string{"0:a|#1=3 0:b|#2=3 ", "0:a|#2=3 0:b|#2=3 "}, []int64{3, 3}},
-		{"other groups are not asked again", []sluice.Charge{plain("a|#1", 10)}, []int{1, 1}, []sluice.Charge{grouped(7, plain("p", 1)), grouped(8, in(4, "a", 3)), grouped(7, in(4, "b", 4))},
-			[]string{"0:p=1 1:a|#1=3 2:b|#1=4 ", "1:a|#2=3 "}, []int64{1, 3, 4}},
-		{"refused twice", []sluice.Charge{plain("a|#1", 10), plain("a|#2", 9)}, []int{1}, []sluice.Charge{plain("p", 2), in(4, "a", 3)},
-			[]string{"0:p=2 0:a|#1=3 ", "0:p=2 0:a|#2=3 "}, []int64{0, 0}},
-		{"one key twice takes shards of its own", nil, []int{1, 3}, []sluice.Charge{in(4, "a", 10), in(4, "a", 10)},
-			[]string{"0:a|#1=10 0:a|#2=10 "}, []int64{10, 10}},
-		{"one key in two groups", []sluice.Charge{plain("a|#1", 5)}, []int{1, 1}, []sluice.Charge{in(4, "a", 5), grouped(1, in(4, "a", 0)), grouped(2, in(4, "a", 5))},
-			[]string{"0:a|#1=5 1:a=0 1:a|#1=0 1:a|#2=0 1:a|#3=0 2:a|#1=5 ", "2:a|#2=5 "}, []int64{5, 0, 5}},
+		{
+			"a shard refuses, the group moves",
+			[]sluice.Charge{plain("a|#1", 10)},
+			[]int{1},
+			[]sluice.Charge{plain("p", 2), in(4, "a", 3)},
+			[]string{"0:p=2 0:a|#1=3 ", "0:p=2 0:a|#2=3 "},
+			[]int64{2, 3},
+		},
+		{
+			"another charge refuses, nothing moves",
+			[]sluice.Charge{plain("a|#1", 10), plain("p", 39)},
+			[]int{1},
+			[]sluice.Charge{plain("p", 2), in(4, "a", 3)},
+			[]string{"0:p=2 0:a|#1=3 "},
+			[]int64{0, 0},
+		},
+		{
+			"only the one refused moves",
+			[]sluice.Charge{plain("a|#1", 10)},
+			[]int{1, 2},
+			[]sluice.Charge{in(4, "a", 3), in(4, "b", 3)},
+			[]string{"0:a|#1=3 0:b|#2=3 ", "0:a|#2=3 0:b|#2=3 "},
+			[]int64{3, 3},
+		},
+		{
+			"other groups are not asked again",
+			[]sluice.Charge{plain("a|#1", 10)},
+			[]int{1, 1},
+			[]sluice.Charge{grouped(7, plain("p", 1)), grouped(8, in(4, "a", 3)), grouped(7, in(4, "b", 4))},
+			[]string{"0:p=1 1:a|#1=3 2:b|#1=4 ", "1:a|#2=3 "},
+			[]int64{1, 3, 4},
+		},
+		{
+			"refused twice",
+			[]sluice.Charge{plain("a|#1", 10), plain("a|#2", 9)},
+			[]int{1},
+			[]sluice.Charge{plain("p", 2), in(4, "a", 3)},
+			[]string{"0:p=2 0:a|#1=3 ", "0:p=2 0:a|#2=3 "},
+			[]int64{0, 0},
+		},
+		{
+			"one key twice takes shards of its own", nil,
+			[]int{1, 3},
+			[]sluice.Charge{in(4, "a", 10), in(4, "a", 10)},
+			[]string{"0:a|#1=10 0:a|#2=10 "},
+			[]int64{10, 10},
+		},
+		{
+			"one key in two groups",
+			[]sluice.Charge{plain("a|#1", 5)},
+			[]int{1, 1},
+			[]sluice.Charge{in(4, "a", 5), grouped(1, in(4, "a", 0)), grouped(2, in(4, "a", 5))},
+			[]string{"0:a|#1=5 1:a=0 1:a|#1=0 1:a|#2=0 1:a|#3=0 2:a|#1=5 ", "2:a|#2=5 "},
+			[]int64{5, 0, 5},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRecorder()
