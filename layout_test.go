@@ -56,18 +56,20 @@ var floors = map[string]room{
 		modules: []string{"github.com/prometheus/client_golang"}, tests: []string{"httplimit"},
 	},
 
+	"metrics/hot": {floor: 2, ours: []string{".", "policy"}},
+
 	"httplimit": {floor: 3, ours: []string{".", "policy"}},
 	"gateway":   {floor: 3, ours: []string{"policy", "httplimit"}, tests: []string{"golang.org/x/net"}},
 	"replay":    {floor: 3, ours: []string{".", "policy", "store/memory"}},
 
 	"server": {floor: 4, ours: []string{
-		".", "strictyaml", "policy", "rules", "metrics", "httplimit", "gateway", "replay",
-		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease", "store/split",
+		".", "strictyaml", "policy", "rules", "metrics", "metrics/hot", "httplimit", "gateway", "replay",
+		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease", "store/split", "store/shard",
 	}},
 
 	"lab": {floor: 5, ours: []string{".", "servers", "policy", "metrics", "server"}},
 	"cmd/sluice": {floor: 5, ours: []string{
-		".", "strictyaml", "store/memory", "policy", "rules", "httplimit", "gateway", "replay", "server", "lab",
+		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}},
 	"examples/quickstart": {floor: 5, ours: []string{".", "store/memory"}},
 	"examples/middleware": {floor: 5, ours: []string{"store/memory", "httplimit"}},

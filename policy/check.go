@@ -89,13 +89,18 @@ func (c *compiler) check(i int, l *Limit) {
 	if int(l.OnFailure) >= len(failureNames) {
 		c.problem(i, -1, "on_store_failure", "%v does not exist: want local, allow or deny", l.OnFailure)
 	}
-	c.checkRate(rate{i, -1, l.Default, l.Unlimited, l.Tolerance, l.Shards}, l)
+	own := rate{i, -1, l.Default, l.Unlimited, l.Tolerance, l.Shards}
+	c.checkRate(own, l)
 	for j := range l.Overrides {
 		r := &l.Overrides[j]
 		if len(r.Match) == 0 {
 			c.problem(i, j, "match", "missing: want whom the override is for, such as {tenant: shop-a}; for everyone change the limit itself")
 		}
-		c.checkRate(rate{i, j, r.Limit, r.Unlimited, r.Tolerance, r.Shards}, l)
+		shards := r.spread(l)
+		if r.Shards == 0 && checkShards(own, l.Default.Capacity()) != nil {
+			shards = 0 // told once
+		}
+		c.checkRate(rate{i, j, r.Limit, r.Unlimited, r.Tolerance, shards}, l)
 	}
 }
 
@@ -174,6 +179,8 @@ func fieldOf(message string) string {
 	return "limit"
 }
 
+// checkTolerance checks what may be leased, which of a spread limit is a share of
+// each of its parts.
 func checkTolerance(r rate, capacity int64) error {
 	switch {
 	case r.tolerance == 0:
@@ -182,6 +189,9 @@ func checkTolerance(r rate, capacity int64) error {
 		return fmt.Errorf("%s: want more than 0 and at most 50%%", share(r.tolerance))
 	case r.value.Algorithm == sluice.SlidingLog:
 		return errors.New("a sliding_log is exact and is never leased: want no tolerance, or another algorithm")
+	case r.shards > 1 && int64(r.shards) <= capacity && r.tolerance*(capacity/int64(r.shards)) < million:
+		part := capacity / int64(r.shards)
+		return fmt.Errorf("%s of the %d of a shard is less than one token: want at least %s, fewer shards, or no tolerance", share(r.tolerance), part, leastShare(part))
 	case r.tolerance*capacity < million:
 		return fmt.Errorf("%s of %d is less than one token: want at least %s, or no tolerance", share(r.tolerance), capacity, leastShare(capacity))
 	}
@@ -212,6 +222,10 @@ func checkShards(r rate, capacity int64) error {
 		return errors.New("a sliding_log is exact only in one piece: want no shards, or another algorithm")
 	case capacity < int64(r.shards):
 		return fmt.Errorf("%d shares of %d hold less than one token each: want at most %d shards", r.shards, capacity, capacity)
+	}
+	// The first part is the largest.
+	if err := r.value.Part(0, r.shards).Validate(); err != nil {
+		return fmt.Errorf("a part in %d: %w", r.shards, err)
 	}
 	return nil
 }

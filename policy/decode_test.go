@@ -178,10 +178,12 @@ func TestDecodeBroken(t *testing.T) {
 			"f.yaml:5: limits[3].tolerance: a sliding_log is exact and is never leased: want no tolerance, or another algorithm",
 			`f.yaml:6: limits[4].tolerance: "a lot": want a share such as 1% or 0.01 from 0% to 100%`,
 		}},
-		{"shards", "limits:\n  - {name: a, key: [], limit: 10/s, shards: 20}\n  - {name: b, key: [], limit: 100/s, shards: 0}\n  - {name: c, key: [], limit: 100/s, shards: 2, algorithm: sliding_log}\n", []string{
+		{"shards", "limits:\n  - {name: a, key: [], limit: 10/s, shards: 20}\n  - {name: b, key: [], limit: 100/s, shards: 0}\n  - {name: c, key: [], limit: 100/s, shards: 2, algorithm: sliding_log}\n  - {name: d, key: [], limit: 3/366d, shards: 2}\n  - {name: e, key: [], limit: 100/s, shards: 10, tolerance: 1%}\n", []string{
 			"f.yaml:2: limits[0].shards: 20 shares of 10 hold less than one token each: want at most 10 shards",
 			`f.yaml:3: limits[1].shards: "0": want a whole number from 1 to 1000`,
 			"f.yaml:4: limits[2].shards: a sliding_log is exact only in one piece: want no shards, or another algorithm",
+			"f.yaml:5: limits[3].shards: a part in 2: burst 2 at this rate takes over 366 days to fill, the most that a token bucket keeps: want a lower burst or a higher rate",
+			"f.yaml:6: limits[4].tolerance: 1% of the 10 of a shard is less than one token: want at least 10%, fewer shards, or no tolerance",
 		}},
 		{"unlimited", "limits:\n  - {name: a, key: [], limit: unlimited}\n  - name: b\n    key: []\n    limit: unlimited\n    shards: 2\n    burst: 5\n    overrides: [{match: {tenant: x}, limit: 1/s}]\n", []string{
 			"f.yaml:2: limits[0].limit: unlimited without overrides limits nobody: want a rate such as 100/s, or overrides",
@@ -371,7 +373,7 @@ func TestWarnings(t *testing.T) {
 			{Match: []Condition{{"tenant", []string{"x"}}}, Limit: perSecond(10)},
 			{Match: []Condition{{"tenant", []string{"x"}}}, Limit: perSecond(20)},
 		},
-	}})
+	}, {Name: "b", Default: perSecond(10), Cost: Cost{Default: 3}, Shards: 4, Source: "f.yaml:9"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,6 +382,7 @@ func TestWarnings(t *testing.T) {
 		"f.yaml:2: limits[0].limit: 700000/s runs at 695652/s, 0.6% slower, since the time of one token is rounded up",
 		"f.yaml:5: limits[0].overrides[0].match: route is not in the key of the limit, so that one counter is held to several limits: want it in the key too",
 		"f.yaml:2: limits[0].overrides[2].match: never wins, since overrides[1] matches all of it and stands before: want only one, or the narrower one first",
+		"f.yaml:9: limits[1].shards: a request costs 3 and a shard holds 2, so that each asks several: want fewer shards",
 	}
 	if diff := cmp.Diff(want, s.Warnings()); diff != "" {
 		t.Error("warnings (-want +got):\n" + diff)

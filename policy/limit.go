@@ -35,6 +35,16 @@ type Rule struct {
 	Source    string
 }
 
+// spread returns over how many counters an override of a limit is spread. What it
+// takes over from the limit is not its author's doing, so that is made to fit
+// rather than refused.
+func (r *Rule) spread(l *Limit) int {
+	if r.Shards != 0 || r.Unlimited {
+		return r.Shards
+	}
+	return int(min(int64(l.Shards), r.Limit.Capacity()))
+}
+
 // A Condition asks that an attribute has one of some values: exact, a glob
 // with *, or for addresses a CIDR. A lone * asks for any value but "" and does
 // not count as a matched attribute; \* stands for a star, \\ for a backslash.

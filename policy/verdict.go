@@ -146,17 +146,12 @@ func (r *Result) tolerance() int64 {
 	return r.Limit.Tolerance
 }
 
-// shards returns over how many counters the limit that applies is spread. What
-// an override takes over from its limit is not its author's doing, so it is
-// made to fit rather than refused.
+// shards returns over how many counters the limit that applies is spread.
 func (r *Result) shards() int {
 	if r.Rule == nil {
 		return r.Limit.Shards
 	}
-	if r.Rule.Shards != 0 {
-		return r.Rule.Shards
-	}
-	return int(min(int64(r.Limit.Shards), r.Effective.Capacity()))
+	return r.Rule.spread(r.Limit)
 }
 
 // conclude hands the decisions to the results, in the order of charge, and

@@ -24,6 +24,9 @@ func (s *Set) warn() {
 		if loss := rounding(l.Default, l.Unlimited); loss != "" {
 			note(i, -1, "limit", "%s", loss)
 		}
+		if several := severalShards(l.Limit); several != "" {
+			note(i, -1, "shards", "%s", several)
+		}
 		for j := range l.Overrides {
 			r := &l.Overrides[j]
 			if loss := rounding(r.Limit, r.Unlimited); loss != "" {
@@ -58,6 +61,19 @@ func rounding(l sluice.Limit, unlimited bool) string {
 		return ""
 	}
 	return fmt.Sprintf("%v runs at %.0f/s, %.1f%% slower, since the time of one token is rounded up", l, got, (1-got/want)*100)
+}
+
+// severalShards tells of a limit whose usual request asks several shards at once,
+// which is against their purpose.
+func severalShards(l *Limit) string {
+	if l.Unlimited || l.Shards < 2 {
+		return ""
+	}
+	part, cost := l.Default.Capacity()/int64(l.Shards), l.Cost.normal().Default
+	if cost <= part {
+		return ""
+	}
+	return fmt.Sprintf("a request costs %d and a shard holds %d, so that each asks several: want fewer shards", cost, part)
 }
 
 // outsideKey returns an attribute by which an override parts requests that

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync/atomic"
 )
@@ -14,7 +13,7 @@ type health struct {
 
 // live answers 200 as long as the process can answer at all.
 func (h *health) live(w http.ResponseWriter, _ *http.Request) {
-	writeStatus(w, http.StatusOK, status{Status: "alive"})
+	writeJSON(w, http.StatusOK, status{Status: "alive"})
 }
 
 // ready answers 503 only while the server drains. With the store away it is
@@ -22,26 +21,18 @@ func (h *health) live(w http.ResponseWriter, _ *http.Request) {
 // instance would have no more of the store.
 func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 	if h.draining.Load() {
-		writeStatus(w, http.StatusServiceUnavailable, status{Status: "draining"})
+		writeJSON(w, http.StatusServiceUnavailable, status{Status: "draining"})
 		return
 	}
 	if away := h.degraded(); len(away) > 0 {
-		writeStatus(w, http.StatusOK, status{Status: "degraded", Away: away})
+		writeJSON(w, http.StatusOK, status{Status: "degraded", Away: away})
 		return
 	}
-	writeStatus(w, http.StatusOK, status{Status: "ready"})
+	writeJSON(w, http.StatusOK, status{Status: "ready"})
 }
 
 // A status is the body of a health answer.
 type status struct {
 	Status string   `json:"status"`
 	Away   []string `json:"store_away,omitempty"`
-}
-
-func writeStatus(w http.ResponseWriter, code int, s status) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	// A caller that is gone is no error of the server.
-	_ = json.NewEncoder(w).Encode(s)
 }

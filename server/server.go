@@ -11,10 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/sluice-limiter/sluice/gateway"
 	"github.com/sluice-limiter/sluice/metrics"
+	"github.com/sluice-limiter/sluice/metrics/hot"
 	"github.com/sluice-limiter/sluice/policy"
 	"github.com/sluice-limiter/sluice/store/coalesce"
 	"github.com/sluice-limiter/sluice/store/guard"
@@ -28,6 +28,7 @@ type Server struct {
 	started   *Config // what listeners, store and transport are made of
 	stack     *Stack
 	metrics   *metrics.Metrics
+	hot       *hot.Keys // nil: nobody can ask
 	observe   func(*http.Request, *policy.Verdict, error)
 	transport *gateway.Transport
 	health    health
@@ -65,7 +66,7 @@ func New(c *Config, log *slog.Logger) (*Server, error) {
 		reload:  make(chan struct{}, 1),
 	}
 	s.health.degraded = stack.Degraded
-	s.observe = m.Observer(func() *policy.Set { return s.now.Load().config.Set })
+	s.observe = s.observer()
 	if c.Gateway != nil {
 		s.transport = gateway.NewTransport(c.Gateway.Transport)
 	}
@@ -74,6 +75,21 @@ func New(c *Config, log *slog.Logger) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// observer returns what is told every verdict: the metrics, and the hot keys if
+// anybody can ask for them.
+func (s *Server) observer() func(*http.Request, *policy.Verdict, error) {
+	inForce := func() *policy.Set { return s.now.Load().config.Set }
+	count := s.metrics.Observer(inForce)
+	if s.started.Admin.Listen == "" {
+		return count
+	}
+	s.hot = hot.New(inForce)
+	return func(r *http.Request, v *policy.Verdict, err error) {
+		count(r, v, err)
+		s.hot.Observe(r, v, err)
+	}
 }
 
 // version returns the version of the program, as it was built.
@@ -189,21 +205,6 @@ func (s *Server) finish(r *http.Request) {
 		s.log.Error("request failed", slog.String("method", r.Method), slog.Any("panic", problem),
 			slog.String("stack", string(debug.Stack())))
 		panic(http.ErrAbortHandler)
-	}
-}
-
-func (s *Server) adminServer() *http.Server {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.health.live)
-	mux.HandleFunc("GET /readyz", s.health.ready)
-	mux.Handle("GET /metrics", s.metrics.Handler())
-	return &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
 	}
 }
 

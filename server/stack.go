@@ -18,11 +18,13 @@ import (
 	"github.com/sluice-limiter/sluice/store/lease"
 	"github.com/sluice-limiter/sluice/store/memory"
 	"github.com/sluice-limiter/sluice/store/redis"
+	"github.com/sluice-limiter/sluice/store/shard"
 	"github.com/sluice-limiter/sluice/store/split"
 )
 
 // A Stack is a store and the layers over it, as a server has them:
 //
+//	shard      keys spread over several counters
 //	denied     refusals that are still true
 //	lease      tokens claimed in advance, for limits with a tolerance
 //	split      on a cluster: one call for each slot
@@ -31,7 +33,7 @@ import (
 //	metrics    each call of the store
 //	redis      the truth
 //
-// In memory it is the store alone. Each decision as a whole is measured by the
+// In memory it is the store alone: shards and leases help nothing there. Each decision as a whole is measured by the
 // edge. Its life is NewStack, Run, Close.
 type Stack struct {
 	// Top is what is to be asked.
@@ -91,7 +93,7 @@ func NewStack(ctx context.Context, c *Config, m *metrics.Metrics, log *slog.Logg
 	}
 	s.lease = lease.New(top, lease.Options{Fleet: s.guard.Fleet})
 	s.denied = denied.New(s.lease, denied.Options{})
-	s.Top = s.denied
+	s.Top = shard.New(s.denied)
 	m.Watch(s.layers())
 	return s, nil
 }
