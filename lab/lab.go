@@ -28,7 +28,7 @@ type Experiment struct {
 
 // Experiments returns all experiments in the order in which they are listed.
 func Experiments() []Experiment {
-	return []Experiment{outage}
+	return []Experiment{outage, fleet}
 }
 
 // Find returns the experiment of a name.
