@@ -22,7 +22,7 @@ func sentinelFailover(ctx context.Context) (*stage, error) {
 		url:     s.URL(),
 		nodes:   []*servers.Redis{s.Master, s.Replica},
 		breaks:  func(context.Context) error { s.Master.Kill(); return nil },
-		mends:   s.Replica.Promoted,
+		mends:   s.Promoted,
 		cleanup: []func(){s.Close},
 	}, nil
 }
@@ -63,22 +63,21 @@ func clusterMoves(ctx context.Context) (*stage, error) {
 	return clusterStage(ctx, moveSlots, func(context.Context, *servers.Cluster) error { return nil })
 }
 
-// moveSlots moves every slot of the first master that has a key to the second
-// and back, until the time of the fault is over.
+// moveSlots moves every slot of the first master that has a key to the second,
+// and half the time of a fault later back.
 func moveSlots(ctx context.Context, c *servers.Cluster) error {
 	slots, err := slotsInUse(c.Nodes[0])
 	if err != nil {
 		return err
 	}
-	end := time.Now().Add(broken)
-	for time.Now().Before(end) && ctx.Err() == nil {
-		for _, to := range []*servers.Redis{c.Nodes[1], c.Nodes[0]} {
-			for _, slot := range slots {
-				if err := c.Migrate(slot, to); err != nil {
-					return err
-				}
+	half := time.Now().Add(broken / 2)
+	for _, to := range []*servers.Redis{c.Nodes[1], c.Nodes[0]} {
+		for _, slot := range slots {
+			if err := c.Migrate(slot, to); err != nil {
+				return err
 			}
 		}
+		sleep(ctx, time.Until(half))
 	}
 	return ctx.Err()
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -34,8 +35,8 @@ type OutageRow struct {
 
 // What the rows must show.
 const (
-	mostExcess    = 1.0    // ms at p99.9 over a bare timer of the budget
-	mostBackAfter = 2000.0 // ms
+	mostExcess    = 1.0  // ms at p99.9 over a bare timer of the budget
+	mostBackAfter = 2000 // ms
 )
 
 func (r *OutageRow) ok() bool {
@@ -58,7 +59,7 @@ func runOutage(ctx context.Context, progress func(string)) (any, bool, error) {
 	ok := true
 	for _, f := range outageFaults() {
 		progress(f.name)
-		row, err := f.run(ctx)
+		row, err := f.measure(ctx, progress)
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -68,16 +69,35 @@ func runOutage(ctx context.Context, progress func(string)) (any, bool, error) {
 	return rows, ok, nil
 }
 
-// run lets traffic meet the fault.
-func (f *fault) run(ctx context.Context) (*OutageRow, error) {
+// tries is how often a fault may be run.
+const tries = 3
+
+// measure runs the fault. The bound holds for one outage: where this machine's
+// own pauses made another one beside the fault, and the bound was broken, the
+// run says nothing, and is done again.
+func (f *fault) measure(ctx context.Context, progress func(string)) (row *OutageRow, err error) {
+	for range tries {
+		var disturbed bool
+		row, disturbed, err = f.run(ctx)
+		if err != nil || !disturbed || row.OverBound == 0 {
+			break
+		}
+		progress(f.name + ": again, as this machine paused for longer than the budget")
+	}
+	return row, err
+}
+
+// run lets traffic meet the fault. disturbed says that local counters decided
+// also when nothing was broken.
+func (f *fault) run(ctx context.Context) (row *OutageRow, disturbed bool, err error) {
 	stage, err := f.stage(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer stage.close()
 	fleet, err := NewFleet(ctx, 3, stage.url)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer fleet.Close()
 	traffic := Traffic{Stores: fleet.Stores(), Callers: 50, Rate: 2000, Keys: 20, Limit: outageLimit, Budget: budget}
@@ -90,11 +110,19 @@ func (f *fault) run(ctx context.Context) (*OutageRow, error) {
 	cancel()
 	record := <-done
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	row := f.row(record, back)
+	row = f.row(record, back)
 	row.WithoutTTL, err = stage.withoutTTL()
-	return row, err
+	return row, record.disturbed(before, back), err
+}
+
+// disturbed says whether local counters decided outside of an outage and the
+// time that may pass until all instances are back.
+func (r *Record) disturbed(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.Fallback, func(at time.Duration) bool {
+		return at < from || at > to+mostBackAfter*time.Millisecond
+	})
 }
 
 // happen breaks and mends the servers, and returns when they were whole again.

@@ -122,6 +122,23 @@ func (s *Sentinel) complete() error {
 	return inStep(s.Replica)
 }
 
+// Promoted waits until a sentinel names the former replica as the master, at most
+// fifteen seconds. Sentinels notice up to a second late that it has become one,
+// and nobody may take it for the master before.
+func (s *Sentinel) Promoted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	want := fmt.Sprintf("127.0.0.1\n%d", s.Replica.Port())
+	return poll(ctx, func() error {
+		for _, r := range s.Sentinels {
+			if answer, err := r.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name); err == nil && answer == want {
+				return nil
+			}
+		}
+		return errors.New("no sentinel names another master")
+	})
+}
+
 // inStep says whether a replica has its master's data.
 func inStep(r *Redis) error {
 	answer, err := r.Do("INFO", "replication")

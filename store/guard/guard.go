@@ -34,7 +34,7 @@ type Options struct {
 	// Budget is the longest that a decision waits for the store; 0: 5ms.
 	Budget time.Duration
 	// Probe is how long a breaker stays open before a call is tried again; 0:
-	// 500ms.
+	// 250ms.
 	Probe time.Duration
 	// Instances divides the limits until the first heartbeat is read, and
 	// always without a Registrar; 0: 1.
@@ -57,7 +57,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	set(&o.Budget, 5*time.Millisecond)
-	set(&o.Probe, 500*time.Millisecond)
+	set(&o.Probe, 250*time.Millisecond)
 	set(&o.TTL, 10*time.Second)
 	if o.Instances <= 0 {
 		o.Instances = 1
