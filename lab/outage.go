@@ -72,9 +72,10 @@ func runOutage(ctx context.Context, progress func(string)) (any, bool, error) {
 // tries is how often a fault may be run.
 const tries = 3
 
-// measure runs the fault. The bound holds for one outage: where this machine's
-// own pauses made another one beside the fault, and the bound was broken, the
-// run says nothing, and is done again.
+// measure runs the fault. The bound holds for one outage: between two of them the
+// local counters refill beside the store. Where this machine's own pauses made
+// another one, before the fault or once all was well again, and the bound was
+// broken, the run says nothing, and is done again.
 func (f *fault) measure(ctx context.Context, progress func(string)) (row *OutageRow, err error) {
 	for range tries {
 		var disturbed bool
@@ -114,15 +115,12 @@ func (f *fault) run(ctx context.Context) (row *OutageRow, disturbed bool, err er
 	}
 	row = f.row(record, back)
 	row.WithoutTTL, err = stage.withoutTTL()
-	return row, record.disturbed(before, back), err
+	return row, record.disturbed(before, back+record.backAfter(back)), err
 }
 
-// disturbed says whether local counters decided outside of an outage and the
-// time that may pass until all instances are back.
+// disturbed says whether local counters decided outside of an outage.
 func (r *Record) disturbed(from, to time.Duration) bool {
-	return slices.ContainsFunc(r.Fallback, func(at time.Duration) bool {
-		return at < from || at > to+mostBackAfter*time.Millisecond
-	})
+	return slices.ContainsFunc(r.Fallback, func(at time.Duration) bool { return at < from || at > to })
 }
 
 // happen breaks and mends the servers, and returns when they were whole again.

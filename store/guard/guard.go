@@ -12,7 +12,9 @@
 // whose instances see the outage begin and end together; up to a probe's delay
 // apart, as they do, rate x that delay may come on top. An instance that is cut
 // off while others are not admits its share beside what the store does, until it
-// is back. What is lost, by a failing settlement or over MaxPending, counts as
+// is back. Of several outages in one window the later ones add what the local
+// counters refilled since the first, as far as the store had no room left to be
+// charged with it. What is lost, by a failing settlement or over MaxPending, counts as
 // never admitted.
 package guard
 
