@@ -50,7 +50,7 @@ func (t *Traffic) Run(ctx context.Context, start time.Time) *Record {
 		running.Go(func() { t.call(ctx, i, start, records[i]) })
 		timers := &Record{}
 		records[t.Callers+i] = timers
-		running.Go(func() { t.measureTimer(ctx, timers) })
+		running.Go(func() { t.measureTimer(ctx, i, timers) })
 	}
 	running.Wait()
 	return merge(records)
@@ -61,11 +61,18 @@ func (t *Traffic) pace() time.Duration {
 	return time.Duration(t.Callers) * time.Second / time.Duration(t.Rate)
 }
 
+// ticker returns one that ticks at the pace of a caller, when it is that one's
+// turn: callers in step would ask all at once, and nobody in between.
+func (t *Traffic) ticker(ctx context.Context, i int) *time.Ticker {
+	sleep(ctx, time.Duration(i)*t.pace()/time.Duration(t.Callers))
+	return time.NewTicker(t.pace())
+}
+
 // call is one caller: a call every so often, so that all together make the
 // rate, and none before the last is answered.
 func (t *Traffic) call(ctx context.Context, i int, start time.Time, r *Record) {
 	random := rand.New(rand.NewPCG(uint64(i), 7))
-	ticker := time.NewTicker(t.pace())
+	ticker := t.ticker(ctx, i)
 	defer ticker.Stop()
 	var decisions []sluice.Decision
 	store := t.Stores[i%len(t.Stores)]
@@ -103,8 +110,8 @@ func (r *Record) note(key string, d sluice.Decision, sent, answered time.Duratio
 
 // measureTimer measures how late this machine's timers are while the callers
 // run: a decision that a timer ends cannot be earlier.
-func (t *Traffic) measureTimer(ctx context.Context, r *Record) {
-	ticker := time.NewTicker(t.pace())
+func (t *Traffic) measureTimer(ctx context.Context, i int, r *Record) {
+	ticker := t.ticker(ctx, i)
 	defer ticker.Stop()
 	for {
 		select {
