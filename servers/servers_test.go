@@ -49,3 +49,20 @@ func TestSecureStarts(t *testing.T) {
 		t.Errorf("ACL LIST = %q, %v", answer, err)
 	}
 }
+
+func TestPostgresStarts(t *testing.T) {
+	start := time.Now()
+	p, err := servers.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	t.Logf("up after %v", time.Since(start))
+	p.Kill()
+	if err := p.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.PID() == 0 {
+		t.Error("PID = 0 after Restart")
+	}
+}
