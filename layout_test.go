@@ -49,8 +49,12 @@ var floors = map[string]room{
 	"store/storetest": {floor: 1, ours: []string{"."}, modules: testModules, helper: true},
 
 	"policy": {floor: 2, ours: []string{".", "strictyaml"}},
-	"rules":  {floor: 2, ours: []string{"policy"}, modules: []string{"github.com/fsnotify/fsnotify"}},
-	"shed":   {floor: 2},
+	"rules": {
+		floor: 2, ours: []string{"policy"},
+		modules: []string{"github.com/fsnotify/fsnotify", "github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/twmb/franz-go"},
+		tests:   []string{"github.com/twmb/franz-go/pkg/kfake"},
+	},
+	"shed": {floor: 2},
 	"metrics": {
 		floor: 2, ours: []string{".", "policy"},
 		modules: []string{"github.com/prometheus/client_golang"}, tests: []string{"httplimit"},

@@ -55,7 +55,7 @@ func (s *Set) Adopt(from *Set) *Set {
 	}
 	e := s.Refill()
 	for r := range from.Rows() {
-		e.Put(r)
+		_ = e.Put(r) // BadRows tells of those that do not fit these limits
 	}
 	return e.Set()
 }
@@ -67,8 +67,9 @@ func (s *Set) Same(other *Set) bool {
 }
 
 // Put adds a row, or puts it in the place of the one with its number. One that
-// makes no sense is kept, does not count, and is told by [Set.BadRows].
-func (e *Editor) Put(r Row) {
+// makes no sense is kept and does not count; the error says why, and so does
+// [Set.BadRows].
+func (e *Editor) Put(r Row) error {
 	e.Remove(r.ID)
 	r = r.clip()
 	limit, rate, err := e.set.resolve(&r)
@@ -86,6 +87,7 @@ func (e *Editor) Put(r Row) {
 	known := binary.LittleEndian.AppendUint64(e.scratch[:0], uint64(r.ID))
 	e.ids.insert(idTag(r.ID), len(e.ids.page(idTag(r.ID)).slots), binary.LittleEndian.AppendUint32(known, tag))
 	e.count(r.Tenant, shape, 1)
+	return err
 }
 
 // place returns the slot for a row: before those of the same tenant and route

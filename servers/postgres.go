@@ -49,7 +49,7 @@ func StartPostgres(ctx context.Context, args ...string) (*Postgres, error) {
 	}}
 	p.args = append([]string{
 		"-D", p.data(), "-p", strconv.Itoa(port), "-k", "",
-		"-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off",
+		"-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "full_page_writes=off",
 	}, args...)
 	p.ready = p.greet
 	err = p.initialize(ctx)
