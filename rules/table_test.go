@@ -399,8 +399,8 @@ func TestConnectionHangs(t *testing.T) {
 // machines.
 func TestManyRows(t *testing.T) {
 	d := migrated(t)
-	d.exec(`INSERT INTO rate_limit_rule (tenant_id, route_id, capacity, refill_per_second)
-		SELECT 'shop-' || n, r, 1 + n % 1000, 1 FROM generate_series(1, 100000) AS n, unnest(ARRAY['create-order', 'list-orders', 'get-order']) AS r`)
+	d.exec(`INSERT INTO rate_limit_rule (tenant_id, route_id, capacity, refill_per_second, updated_at)
+		SELECT 'shop-' || n, r, 1 + n % 1000, 1, now() - n * interval '1 second' FROM generate_series(1, 100000) AS n, unnest(ARRAY['create-order', 'list-orders', 'get-order']) AS r`)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -2,6 +2,9 @@
 -- there are many. It is installed anew each time, so that one that was dropped
 -- comes back.
 
+-- Two that install it at once would be in each other's way.
+SELECT pg_advisory_xact_lock(hashtext('rate_limit_rule_notify'));
+
 CREATE OR REPLACE FUNCTION rate_limit_rule_notify() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
