@@ -18,6 +18,7 @@ import (
 func (t *Table) refresh(ctx context.Context) error {
 	p := t.pending
 	t.pending = pending{}
+	defer func() { t.fetched = time.Now() }()
 	if p.all || len(p.ids) == 0 || t.reload.Load() {
 		return t.refreshAll(ctx)
 	}
@@ -215,8 +216,14 @@ func (c *change) put(r policy.Row) {
 
 func (t *Table) finish(c *change) { t.publish(c, c.edit.Set()) }
 
-// publish puts a changed set in force.
+// publish puts a changed set in force and keeps it for the next start.
 func (t *Table) publish(c *change, next *policy.Set) {
+	t.enforce(c, next)
+	t.keep()
+}
+
+// enforce puts a changed set in force.
+func (t *Table) enforce(c *change, next *policy.Set) {
 	if c.anew {
 		t.expiry = nil
 	}
@@ -225,7 +232,6 @@ func (t *Table) publish(c *change, next *policy.Set) {
 	}
 	t.o.Publish(next)
 	t.tell(c.bad)
-	t.keep()
 }
 
 // keep hands the rows to the snapshot.

@@ -102,7 +102,7 @@ func (t *Table) restore() {
 	}
 	c.anew = true
 	next := c.edit.Set()
-	t.publish(c, next)
+	t.enforce(c, next)
 	t.log.Warn("rules are those of the snapshot", slog.String("snapshot", t.keeper.path), slog.Int("rows", next.RowCount()))
 }
 

@@ -21,8 +21,8 @@ type TableOptions struct {
 	// Poll is the time between looks at the table without a notification; 0
 	// means 30 s.
 	Poll time.Duration
-	// Settle is how long changes are gathered before they are fetched; 0 means
-	// 50 ms. It bounds the delay, however many come.
+	// Settle is the least time between two fetches; 0 means 50 ms. A change that
+	// comes alone is fetched at once, those of a storm together.
 	Settle time.Duration
 	// Snapshot is a file that keeps the rows for a start without the database;
 	// "": none.
@@ -61,6 +61,7 @@ type Table struct {
 	retryAt time.Time
 	retry   time.Duration
 	looked  time.Time // when the table was last looked at as a whole
+	fetched time.Time // when anything was last fetched
 	keeper  *keeper
 
 	note   chan struct{} // somebody asks to look
@@ -238,7 +239,7 @@ func (t *Table) listen(ctx context.Context, until time.Time) error {
 		t.ask(now)
 	}
 	if n != nil {
-		t.pending.note(n.Payload, now.Add(t.o.Settle))
+		t.pending.note(n.Payload, later(now, t.fetched.Add(t.o.Settle)))
 	}
 	if err != nil && waiting.Err() != nil && !t.conn.IsClosed() {
 		return nil // nobody said anything
@@ -248,11 +249,14 @@ func (t *Table) listen(ctx context.Context, until time.Time) error {
 
 // ask notes that the whole table is to be looked at.
 func (t *Table) ask(now time.Time) {
-	at := now.Add(t.o.Settle)
-	if gap := t.looked.Add(lookGap); gap.After(at) {
-		at = gap
+	t.pending.everything(later(now, t.looked.Add(lookGap)))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	t.pending.everything(at)
+	return b
 }
 
 // sleep waits without a connection.

@@ -10,6 +10,7 @@ import (
 type health struct {
 	draining atomic.Bool
 	degraded func() []string // nodes of the store that are not asked
+	stale    func() bool     // the rules are the last that were known
 }
 
 // live answers 200 as long as the process can answer at all.
@@ -17,16 +18,22 @@ func (h *health) live(w http.ResponseWriter, _ *http.Request) {
 	writeStatus(w, http.StatusOK, status{Status: "alive"})
 }
 
-// ready answers 503 only while the server drains. With the store away it is
-// ready all the same, and says so: limits go by their failure modes, and another
-// instance would have no more of the store.
+// ready answers 503 only while the server drains. With the store or the database
+// of the rules away it is ready all the same, and says so: limits go by their
+// failure modes and by the last rules, and another instance would have no more
+// of either.
 func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 	if h.draining.Load() {
 		writeStatus(w, http.StatusServiceUnavailable, status{Status: "draining"})
 		return
 	}
-	if away := h.degraded(); len(away) > 0 {
-		writeStatus(w, http.StatusOK, status{Status: "degraded", Away: away})
+	now := status{Away: h.degraded()}
+	if h.stale() {
+		now.Rules = "stale"
+	}
+	if len(now.Away) > 0 || now.Rules != "" {
+		now.Status = "degraded"
+		writeStatus(w, http.StatusOK, now)
 		return
 	}
 	writeStatus(w, http.StatusOK, status{Status: "ready"})
@@ -36,6 +43,7 @@ func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 type status struct {
 	Status string   `json:"status"`
 	Away   []string `json:"store_away,omitempty"`
+	Rules  string   `json:"rules,omitempty"`
 }
 
 func writeStatus(w http.ResponseWriter, code int, s status) {
