@@ -67,12 +67,12 @@ var floors = map[string]room{
 	"server": {floor: 4, ours: []string{
 		".", "strictyaml", "policy", "rules", "metrics", "httplimit", "gateway", "replay",
 		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/split",
-	}},
+	}, tests: []string{"github.com/jackc/pgx/v5"}},
 
 	"lab": {floor: 5, ours: []string{".", "servers", "policy", "metrics", "server"}},
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "httplimit", "gateway", "replay", "server", "lab",
-	}, modules: []string{"golang.org/x/term"}},
+	}, modules: []string{"golang.org/x/term"}, tests: []string{"github.com/jackc/pgx/v5"}},
 	"examples/quickstart": {floor: 5, ours: []string{".", "store/memory"}},
 	"examples/middleware": {floor: 5, ours: []string{"store/memory", "httplimit"}},
 }

@@ -53,6 +53,7 @@ func commands() []command {
 		{"validate", "FILE...", "tell all that is wrong with configuration files", (*program).validate},
 		{"check", "-c FILE name=value...", "tell which limits a request meets, and the decision", (*program).check},
 		{"replay", "-c FILE LOG...", "tell what the requests of access logs would have met", (*program).replay},
+		{"rules", "COMMAND", "look after the rules in PostgreSQL", (*program).rules},
 		{"lab", "[EXPERIMENT]", "measure what is claimed, on this machine", (*program).lab},
 		{"version", "", "print the version", (*program).version},
 	}
