@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -195,13 +196,7 @@ func TestRowTakesOverToleranceAndShards(t *testing.T) {
 // modelRow is the row in force as the documentation says it.
 func modelRow(all map[int64]Row, tenant, route string) int64 {
 	best, score := int64(0), -1
-	for _, id := range slices.Sorted(func(yield func(int64) bool) {
-		for id := range all {
-			if !yield(id) {
-				return
-			}
-		}
-	}) {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
 		r := all[id]
 		if r.Refill < 1 || r.Tenant != "*" && r.Tenant != tenant || r.Route != "*" && r.Route != route {
 			continue
@@ -262,11 +257,7 @@ func TestEditsEqualModel(t *testing.T) {
 				model[id] = r
 			}
 			s = e.Set()
-			kept := map[int64]Row{}
-			for id, r := range model {
-				kept[id] = r
-			}
-			versions = append(versions, version{s, kept})
+			versions = append(versions, version{s, maps.Clone(model)})
 		}
 		again, err := NewSet(tableLimits())
 		if err != nil {

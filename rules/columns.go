@@ -72,6 +72,7 @@ func choose(types map[string]string, notifies bool) (columns, error) {
 		}
 		return as
 	}
+	textOrUUID := append(slices.Clone(words), "uuid")
 	expires := column("expires_at", "CASE WHEN isfinite(expires_at) THEN (extract(epoch FROM expires_at) * 1000000)::bigint END", "NULL::bigint", false, times...)
 	period := "period::text"
 	if types["period"] == "interval" {
@@ -79,12 +80,12 @@ func choose(types map[string]string, notifies bool) (columns, error) {
 	}
 	fields := []string{
 		column("id", "id::bigint", "", true, whole...),
-		column("tenant_id", "tenant_id::text", "", true, append(words, "uuid")...),
-		column("route_id", "route_id::text", "", true, append(words, "uuid")...),
+		column("tenant_id", "tenant_id::text", "", true, textOrUUID...),
+		column("route_id", "route_id::text", "", true, textOrUUID...),
 		column("capacity", "capacity::bigint", "", true, whole...),
 		column("refill_per_second", "refill_per_second::bigint", "", true, whole...),
 		column("limit_name", "limit_name::text", "NULL::text", false, words...),
-		column("period", period, "NULL::text", false, append(words, "interval")...),
+		column("period", period, "NULL::text", false, append(slices.Clone(words), "interval")...),
 		column("algorithm", "algorithm::text", "NULL::text", false, words...),
 		expires,
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -38,23 +39,11 @@ func Migrate(ctx context.Context, url string) (made []string, err error) {
 	}
 	db := stdlib.OpenDB(*c)
 	defer db.Close()
-	steps, err := fs.Sub(migrations, "migrations")
+	steps, err := provider(db)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rules: migrate: %w", err)
 	}
-	store, err := database.NewStore(database.DialectPostgres, versions)
-	if err != nil {
-		return nil, err
-	}
-	alone, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120))
-	if err != nil {
-		return nil, err
-	}
-	provider, err := goose.NewProvider("", db, steps, goose.WithStore(store), goose.WithSessionLocker(alone), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return nil, err
-	}
-	results, err := provider.Up(ctx)
+	results, err := steps.Up(ctx)
 	for _, r := range results {
 		made = append(made, r.Source.Path)
 	}
@@ -68,14 +57,39 @@ func Migrate(ctx context.Context, url string) (made []string, err error) {
 	return made, nil
 }
 
-// The codes of PostgreSQL for what the user may not do.
-const insufficientPrivilege = "42501"
+// provider returns the steps, which one program at a time makes.
+func provider(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	store, err := database.NewStore(database.DialectPostgres, versions)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120))
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider("", db, files, goose.WithStore(store), goose.WithSessionLocker(alone), goose.WithDisableGlobalRegistry(true))
+}
+
+// Codes of PostgreSQL's errors.
+const (
+	insufficientPrivilege = "42501"
+	readOnly              = "25006" // a standby is asked for what only a primary can do
+)
 
 // explainMigration adds what can be done about an error.
 func explainMigration(err error) error {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == insufficientPrivilege {
-		return fmt.Errorf("rules: migrate: %w: run it as the owner of the table, who may also create functions in its schema; without the triggers, changes are seen by polling", refused)
+	if hasCode(err, insufficientPrivilege) {
+		return fmt.Errorf("rules: migrate: %w: run it as the owner of the table, who may also create functions in its schema; without the triggers, changes are seen by polling", err)
 	}
 	return fmt.Errorf("rules: migrate: %w", err)
+}
+
+// hasCode says whether an error is one of PostgreSQL with a code.
+func hasCode(err error, code string) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == code
 }

@@ -18,33 +18,33 @@ type pending struct {
 // maxPending is how many rows are fetched by their numbers.
 const maxPending = 20_000
 
-// note reads a notification: the numbers of rows, or anything else for all.
-func (p *pending) note(payload string, at time.Time) {
-	if p.at.IsZero() {
-		p.at = at
-	}
+// note reads a notification, the numbers of rows; false: it is about more than
+// rows that can be fetched by their numbers.
+func (p *pending) note(payload string, at time.Time) bool {
 	if p.all {
-		return
-	}
-	if p.ids == nil {
-		p.ids = make(map[int64]bool)
+		return true // as they are fetched anyway
 	}
 	for word := range strings.SplitSeq(payload, ",") {
 		id, err := strconv.ParseInt(word, 10, 64)
 		if err != nil || len(p.ids) >= maxPending {
-			p.all, p.ids = true, nil
-			return
+			return false
+		}
+		if p.ids == nil {
+			p.ids = make(map[int64]bool)
 		}
 		p.ids[id] = true
 	}
+	if p.at.IsZero() {
+		p.at = at
+	}
+	return true
 }
 
 // everything notes that all is to be looked at.
 func (p *pending) everything(at time.Time) {
-	if p.at.IsZero() || p.at.After(at) {
-		p.at = at
+	if !p.all {
+		p.all, p.ids, p.at = true, nil, at
 	}
-	p.all, p.ids = true, nil
 }
 
 func (p *pending) due(now time.Time) bool { return !p.at.IsZero() && !now.Before(p.at) }

@@ -70,6 +70,7 @@ func (t *Table) refreshAll(ctx context.Context) error {
 	}
 	now := time.Now()
 	t.looked, t.pollAt = now, now.Add(t.o.Poll)
+	t.looks++
 	if t.status.reached() {
 		t.log.Info("rules are read from the database again")
 	}
@@ -92,7 +93,7 @@ func (t *Table) compare(ctx context.Context, tx pgx.Tx, anew bool) error {
 		return err
 	}
 	same := c.fields == t.columns.fields && !anew
-	if c.notifies != t.columns.notifies || t.columns.fields == "" {
+	if c.notifies = c.notifies && !t.deaf; c.notifies != t.columns.notifies || t.columns.fields == "" {
 		t.sayHow(c.notifies)
 	}
 	t.columns = c
@@ -116,6 +117,10 @@ func (t *Table) compare(ctx context.Context, tx pgx.Tx, anew bool) error {
 func (t *Table) sayHow(notifies bool) {
 	if notifies {
 		t.log.Info("rules: changes are told by the database at once")
+		return
+	}
+	if t.deaf {
+		t.log.Warn("rules: a standby tells nobody of changes, so that they are seen by polling: name the primary in rules.url", slog.Duration("poll", t.o.Poll))
 		return
 	}
 	t.log.Warn("rules: no trigger tells of changes, so that they are seen by polling: run sluice rules migrate", slog.Duration("poll", t.o.Poll))

@@ -51,6 +51,7 @@ type Table struct {
 	log    *slog.Logger
 
 	conn    *pgx.Conn // nil: not connected
+	deaf    bool      // a standby tells nobody of changes
 	columns columns
 	reader  rowReader
 	skew    time.Duration // the database's clock less ours
@@ -61,6 +62,7 @@ type Table struct {
 	retryAt time.Time
 	retry   time.Duration
 	looked  time.Time // when the table was last looked at as a whole
+	looks   int64     // how often
 	fetched time.Time // when anything was last fetched
 	keeper  *keeper
 
@@ -197,9 +199,13 @@ func (t *Table) connect(ctx context.Context) error {
 	t.conn = conn
 	asking, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	if _, err := conn.Exec(asking, "LISTEN rate_limit_rule"); err != nil {
+	t.deaf = false
+	if _, err := conn.Exec(asking, "LISTEN rate_limit_rule"); hasCode(err, readOnly) {
+		t.deaf = true
+	} else if err != nil {
 		return err
 	}
+	t.pending = pending{}
 	if err := t.refreshAll(ctx); err != nil {
 		return err
 	}
@@ -239,12 +245,19 @@ func (t *Table) listen(ctx context.Context, until time.Time) error {
 		t.ask(now)
 	}
 	if n != nil {
-		t.pending.note(n.Payload, later(now, t.fetched.Add(t.o.Settle)))
+		t.hear(n.Payload, now)
 	}
 	if err != nil && waiting.Err() != nil && !t.conn.IsClosed() {
 		return nil // nobody said anything
 	}
 	return err
+}
+
+// hear notes what a notification is about.
+func (t *Table) hear(payload string, now time.Time) {
+	if !t.pending.note(payload, later(now, t.fetched.Add(t.o.Settle))) {
+		t.ask(now)
+	}
 }
 
 // ask notes that the whole table is to be looked at.

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -294,6 +296,46 @@ func TestNoRightToMakeTriggers(t *testing.T) {
 	i.wants("a", "r", 5)
 	if s := i.table.Status(); s.Stale {
 		t.Errorf("status %+v, want one that is not stale", s)
+	}
+}
+
+// A standby cannot be listened to.
+func TestStandby(t *testing.T) {
+	p := ownServer(t)
+	d := newDB(t, p)
+	if _, err := Migrate(t.Context(), d.url); err != nil {
+		t.Fatal(err)
+	}
+	d.add("a", "r", 5)
+	p.Kill()
+	if err := os.WriteFile(filepath.Join(p.Dir, "data", "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i := follow(t, d.url, nil)
+	i.wants("a", "r", 5)
+	if s := i.table.Status(); s.Stale || i.log.count("a standby tells nobody of changes") != 1 {
+		t.Errorf("status %+v, log\n%s", s, i.log)
+	}
+}
+
+// Messages that lead nowhere cost the database a look each half second, not each
+// time.
+func TestNonsenseIsNotLookedAtEachTime(t *testing.T) {
+	d := migrated(t)
+	i := follow(t, d.url, nil)
+	start := time.Now()
+	for n := range 400 {
+		d.exec("SELECT pg_notify('rate_limit_rule', $1)", fmt.Sprint("nonsense ", n))
+	}
+	d.add("a", "r", 5)
+	i.wants("a", "r", 5)
+	i.stop()
+	most := 2 + int64(time.Since(start)/lookGap)
+	if n := i.table.looks; n > most {
+		t.Errorf("%d looks at the table in %v, want at most %d", n, time.Since(start), most)
 	}
 }
 

@@ -106,8 +106,12 @@ func (p *program) warnUnread(set *policy.Set, attributes map[string]string) {
 	}
 }
 
-// warnMissing tells of identities without which a gateway would not go on.
+// warnMissing tells of identities without which a gateway would not go on, and
+// of rules that are not looked at.
 func (p *program) warnMissing(c *server.Config, attributes map[string]string) {
+	if c.Rules != nil {
+		fmt.Fprintln(p.stderr, "warning: only the limits of the file are checked, not the rules in the database of rules.url")
+	}
 	for _, a := range c.Identity.Attributes {
 		if a.Required && attributes[a.Name] == "" {
 			fmt.Fprintf(p.stderr, "warning: %s is required: a gateway would answer 401 without it\n", a.Name)

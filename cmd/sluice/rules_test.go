@@ -32,6 +32,7 @@ func TestRulesMigrate(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "INSERT INTO rate_limit_rule (tenant_id, route_id, capacity, refill_per_second, limit_name, period, algorithm, expires_at) VALUES ('a', '*', 5, 5, 'x', '15m', 'gcra', now())"); err != nil {
 		t.Error(err)
 	}
+	wantRun(t, 0, "", "only the limits of the file are checked", "check", "-c", conf, "tenant=a", "route=r")
 	wantRun(t, 1, "", "rules.url is missing", "rules", "migrate", "-c", file(t, "sluice.yaml", shopYAML))
 	wantRun(t, 1, "", "it must begin with postgres://", "rules", "migrate", "-url", "mysql://h/x")
 	p.Kill()
