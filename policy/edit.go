@@ -21,13 +21,24 @@ type Editor struct {
 // Edit begins with the rows of the set.
 func (s *Set) Edit() *Editor {
 	if s.rows == nil {
-		return s.Refill()
+		return s.Refill(0)
 	}
 	return s.editor(*s.rows)
 }
 
-// Refill begins with no rows.
-func (s *Set) Refill() *Editor { return s.editor(rows{counts: make([][shapes]uint32, len(s.limits))}) }
+// The bytes of a packed row, as tables usually have them, and of an entry of
+// ids.
+const (
+	usualEntry = 64
+	knownEntry = 13
+)
+
+// Refill begins with no rows and makes room for about so many.
+func (s *Set) Refill(expected int) *Editor {
+	e := s.editor(rows{counts: make([][shapes]uint32, len(s.limits))})
+	e.entries, e.ids = shelve(expected, usualEntry), shelve(expected, knownEntry)
+	return e
+}
 
 func (s *Set) editor(r rows) *Editor {
 	next := *s
@@ -53,7 +64,7 @@ func (s *Set) Adopt(from *Set) *Set {
 	if from.rows == nil {
 		return s
 	}
-	e := s.Refill()
+	e := s.Refill(from.RowCount())
 	for r := range from.Rows() {
 		_ = e.Put(r) // BadRows tells of those that do not fit these limits
 	}
@@ -85,7 +96,7 @@ func (e *Editor) Put(r Row) error {
 	e.entries.insert(tag, e.place(tag, &r, shape, limit), e.scratch)
 	e.rows.sum += r.Sum
 	known := binary.LittleEndian.AppendUint64(e.scratch[:0], uint64(r.ID))
-	e.ids.insert(idTag(r.ID), len(e.ids.page(idTag(r.ID)).slots), binary.LittleEndian.AppendUint32(known, tag))
+	e.ids.insert(idTag(r.ID), e.ids.page(idTag(r.ID)).len(), binary.LittleEndian.AppendUint32(known, tag))
 	e.count(r.Tenant, shape, 1)
 	return err
 }
@@ -95,7 +106,7 @@ func (e *Editor) Put(r Row) error {
 func (e *Editor) place(tag uint32, r *Row, shape, limit int) int {
 	p := e.entries.page(tag)
 	if shape == badShape {
-		return len(p.slots)
+		return p.len()
 	}
 	for i := p.next(tag, 0); i >= 0; i = p.next(tag, i+1) {
 		other := cutEntry(p.entry(i))
@@ -106,7 +117,7 @@ func (e *Editor) place(tag uint32, r *Row, shape, limit int) int {
 			return i
 		}
 	}
-	return len(p.slots)
+	return p.len()
 }
 
 // before says which of two rows for the same is in force: one that expires, then
@@ -159,6 +170,6 @@ func (e *Editor) count(name string, shape, by int) {
 	}
 	if n += uint64(by); n > 0 {
 		text := appendText(e.scratch[:0], name)
-		e.names.insert(tag, len(e.names.page(tag).slots), binary.AppendUvarint(text, n))
+		e.names.insert(tag, e.names.page(tag).len(), binary.AppendUvarint(text, n))
 	}
 }

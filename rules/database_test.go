@@ -61,3 +61,22 @@ func TestPasswordFromFileAndEnvironment(t *testing.T) {
 	}
 	i.wants("a", "r", 5)
 }
+
+// No URL, however broken, makes an error that tells the password in it.
+func FuzzURL(f *testing.F) {
+	f.Add("postgres://", "h/x?sslmode=require")
+	f.Add("kafka://", "h:1,g/t?user=u&sasl=plain")
+	f.Add("postgres://", "h:1/x?password_file=f&connect_timeout=a")
+	f.Fuzz(func(t *testing.T, scheme, rest string) {
+		const secret = "s3cr3tw0rd"
+		if strings.Contains(rest, secret) || strings.Contains(scheme, secret) {
+			return
+		}
+		url := scheme + "u:" + secret + "@" + rest
+		for _, err := range []error{CheckURL(url), CheckMessages(url)} {
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: %v", url, err)
+			}
+		}
+	})
+}

@@ -56,7 +56,7 @@ func NewMessages(text string, log *slog.Logger) (*Messages, error) {
 	}
 	address, query, _ := strings.Cut(rest, "?")
 	hosts, topic, _ := strings.Cut(address, "/")
-	if strings.Contains(address, "@") {
+	if strings.Contains(rest, "@") {
 		return nil, badMessages("no user stands before the hosts: use the parameters user and password_file or password_env")
 	}
 	if m.topic = topic; topic == "" || strings.ContainsAny(topic, "/ ") {

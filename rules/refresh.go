@@ -110,7 +110,7 @@ func (t *Table) compare(ctx context.Context, tx pgx.Tx, anew bool) error {
 			return err
 		}
 	}
-	return t.fetchAll(ctx, tx)
+	return t.fetchAll(ctx, tx, want)
 }
 
 // sayHow tells how changes are heard of.
@@ -181,13 +181,13 @@ func (t *Table) fetchLate(ctx context.Context, tx pgx.Tx, want total) (done bool
 }
 
 // fetchAll makes a set of all rows, beside the one in force.
-func (t *Table) fetchAll(ctx context.Context, tx pgx.Tx) error {
+func (t *Table) fetchAll(ctx context.Context, tx pgx.Tx, want total) error {
 	rows, err := tx.Query(ctx, t.columns.rows("true"))
 	if err != nil {
 		return err
 	}
 	t.reader.hidden, t.reader.updated = "", time.Time{}
-	c := begin(t.o.Current().Refill())
+	c := begin(t.o.Current().Refill(want.rows))
 	c.anew = true
 	if err := t.reader.each(rows, c.put); err != nil {
 		return err

@@ -63,7 +63,8 @@ var errEscape = errors.New("a password's @, /, ?, # and % must be written %40, %
 // password.
 func splitURL(text string) (*url.URL, url.Values, error) {
 	u, err := url.Parse(text)
-	if err != nil || strings.Contains(u.Path, "@") {
+	// An @ that is not before the host shows that a password was cut.
+	if err != nil || strings.Contains(u.Path+u.RawQuery, "@") {
 		return nil, nil, errEscape
 	}
 	values, err := url.ParseQuery(u.RawQuery)

@@ -88,7 +88,7 @@ func (t *Table) restore() {
 		return
 	}
 	now := time.Now()
-	c := begin(t.o.Current().Refill())
+	c := begin(t.o.Current().Refill(0))
 	if err == nil {
 		err = readSnapshot(data, t.source.name, func(r policy.Row) {
 			if r.Expires.IsZero() || r.Expires.After(now) {

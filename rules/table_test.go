@@ -456,6 +456,11 @@ func TestManyRows(t *testing.T) {
 	if i.current().RowCount() != 300_000 || took > 30*time.Second || heap > 150 {
 		t.Errorf("%d rows, want 300000 in under 30 s and 150 MB", i.current().RowCount())
 	}
+	start = time.Now()
+	i.table.Reload()
+	eventually(t, "a second load", func() bool { return i.table.Status().Loads == 2 })
+	runtime.ReadMemStats(&after)
+	t.Logf("all rows again beside the old ones in %v, %.0f MB from the system", time.Since(start), float64(after.Sys-before.Sys)/(1<<20))
 	loads := i.table.Status().Loads
 	for n := range 3 {
 		start = time.Now()
