@@ -192,7 +192,13 @@ func (t *Table) fetchAll(ctx context.Context, tx pgx.Tx, want total) error {
 	if err := t.reader.each(rows, c.put); err != nil {
 		return err
 	}
-	t.finish(c)
+	next := c.edit.Set()
+	if uneven := totalOf(next) != want; uneven != t.uneven {
+		if t.uneven = uneven; uneven {
+			t.log.Warn("rules: rows share an id, of which one counts, and all rows are read at every poll: make id unique")
+		}
+	}
+	t.publish(c, next)
 	t.status.loaded()
 	return nil
 }

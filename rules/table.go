@@ -63,6 +63,7 @@ type Table struct {
 	retry   time.Duration
 	looked  time.Time // when the table was last looked at as a whole
 	looks   int64     // how often
+	uneven  bool      // rows share an id
 	fetched time.Time // when anything was last fetched
 	keeper  *keeper
 

@@ -165,6 +165,21 @@ func TestBadRows(t *testing.T) {
 	eventually(t, "two rows mended", func() bool { return i.current().BadRowCount() == 5 })
 }
 
+// A table or view without a key is followed all the same.
+func TestIDsAreNotUnique(t *testing.T) {
+	d := newDB(t, sharedServer(t))
+	d.exec("CREATE TABLE limits_of_shops (id INT, tenant_id TEXT, route_id TEXT, capacity INT, refill_per_second INT)")
+	d.exec("CREATE VIEW rate_limit_rule AS SELECT * FROM limits_of_shops")
+	d.exec("INSERT INTO limits_of_shops VALUES (1, 'a', 'r', 5, 5), (1, 'b', 'r', 6, 5), (2, 'c', 'r', 7, 5)")
+	i := follow(t, d.url, func(o *TableOptions) { o.Poll = 10 * time.Millisecond })
+	i.wants("c", "r", 7)
+	d.exec("UPDATE limits_of_shops SET capacity = 8 WHERE id = 2")
+	i.wants("c", "r", 8)
+	if n := i.log.count("rows share an id"); n != 1 {
+		t.Errorf("told %d times that rows share an id, want once", n)
+	}
+}
+
 // What tenants are called never becomes part of a question.
 func TestNamesAreOnlyNames(t *testing.T) {
 	d := migrated(t)
