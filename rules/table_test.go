@@ -2,9 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -314,28 +311,6 @@ func TestNoRightToMakeTriggers(t *testing.T) {
 	}
 }
 
-// A standby cannot be listened to.
-func TestStandby(t *testing.T) {
-	p := ownServer(t)
-	d := newDB(t, p)
-	if _, err := Migrate(t.Context(), d.url); err != nil {
-		t.Fatal(err)
-	}
-	d.add("a", "r", 5)
-	p.Kill()
-	if err := os.WriteFile(filepath.Join(p.Dir, "data", "standby.signal"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	i := follow(t, d.url, nil)
-	i.wants("a", "r", 5)
-	if s := i.table.Status(); s.Stale || i.log.count("a standby tells nobody of changes") != 1 {
-		t.Errorf("status %+v, log\n%s", s, i.log)
-	}
-}
-
 // Messages that lead nowhere cost the database a look each half second, not each
 // time.
 func TestNonsenseIsNotLookedAtEachTime(t *testing.T) {
@@ -388,114 +363,4 @@ func TestMigrateTwiceAtOnce(t *testing.T) {
 	all.Wait()
 	d.add("a", "r", 5)
 	d.exec("UPDATE rate_limit_rule SET period = '15m', expires_at = now(), algorithm = 'gcra', limit_name = 'x'")
-}
-
-func TestServerRestarts(t *testing.T) {
-	p := ownServer(t)
-	d := newDB(t, p)
-	if _, err := Migrate(t.Context(), d.url); err != nil {
-		t.Fatal(err)
-	}
-	d.add("a", "r", 5)
-	i := follow(t, d.url, nil)
-	p.Kill()
-	eventually(t, "a stale status", func() bool { return i.table.Status().Stale })
-	if i.capacity("a", "r") != 5 {
-		t.Error("the last rows did not stay")
-	}
-	if err := p.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	d.conn = connectTo(t, d.url)
-	d.add("b", "r", 6)
-	i.wants("b", "r", 6)
-	d.add("c", "r", 7)
-	i.wants("c", "r", 7)
-	if s := i.table.Status(); s.Stale || s.Problem != "" {
-		t.Errorf("status %+v, want one that is not stale", s)
-	}
-	if strings.Contains(i.log.String(), p.Password) {
-		t.Error("the log holds the password")
-	}
-}
-
-// What changes while the connection is cut is seen when it is back.
-func TestConnectionIsCut(t *testing.T) {
-	p := sharedServer(t)
-	d := migrated(t)
-	d.add("a", "r", 5)
-	between := newProxy(t, p.Addr)
-	i := follow(t, between.through(d.url), nil)
-	for n := range 3 {
-		between.cut()
-		d.exec("UPDATE rate_limit_rule SET capacity = $1", 10+n)
-		i.wants("a", "r", int64(10+n))
-	}
-}
-
-// A connection that is open and dead is noticed by the poll.
-func TestConnectionHangs(t *testing.T) {
-	p := sharedServer(t)
-	d := migrated(t)
-	d.add("a", "r", 5)
-	between := newProxy(t, p.Addr)
-	i := follow(t, between.through(d.url), func(o *TableOptions) { o.Poll = 50 * time.Millisecond })
-	i.wants("a", "r", 5)
-	between.setDeaf(true)
-	d.exec("UPDATE rate_limit_rule SET capacity = 6")
-	time.Sleep(200 * time.Millisecond) // a poll must have begun
-	if i.capacity("a", "r") != 5 {
-		t.Error("the last rows did not stay")
-	}
-	between.cut() // as the network does at last
-	between.setDeaf(false)
-	i.wants("a", "r", 6)
-}
-
-// TestManyRows reports what 300,000 rows cost; the bounds leave room for slow
-// machines.
-func TestManyRows(t *testing.T) {
-	d := migrated(t)
-	d.exec(`INSERT INTO rate_limit_rule (tenant_id, route_id, capacity, refill_per_second, updated_at)
-		SELECT 'shop-' || n, r, 1 + n % 1000, 1, now() - n * interval '1 second' FROM generate_series(1, 100000) AS n, unnest(ARRAY['create-order', 'list-orders', 'get-order']) AS r`)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	start := time.Now()
-	i := follow(t, d.url, nil)
-	took := time.Since(start)
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	heap := float64(after.HeapAlloc-before.HeapAlloc) / (1 << 20)
-	t.Logf("%d rows in %v, %.0f MB kept, %.0f MB from the system", i.current().RowCount(), took, heap, float64(after.Sys-before.Sys)/(1<<20))
-	if i.current().RowCount() != 300_000 || took > 30*time.Second || heap > 150 {
-		t.Errorf("%d rows, want 300000 in under 30 s and 150 MB", i.current().RowCount())
-	}
-	start = time.Now()
-	i.table.Reload()
-	eventually(t, "a second load", func() bool { return i.table.Status().Loads == 2 })
-	runtime.ReadMemStats(&after)
-	t.Logf("all rows again beside the old ones in %v, %.0f MB from the system", time.Since(start), float64(after.Sys-before.Sys)/(1<<20))
-	loads := i.table.Status().Loads
-	for n := range 3 {
-		start = time.Now()
-		d.exec("UPDATE rate_limit_rule SET capacity = $1 WHERE id = 150000", 5000+n)
-		eventually(t, "one changed row", func() bool { r, _ := i.current().Row(150_000); return r.Capacity == int64(5000+n) })
-		t.Logf("one changed row is live after %v", time.Since(start))
-	}
-	// Without a trigger, and by a query for what changed of late.
-	d.exec("ALTER TABLE rate_limit_rule DISABLE TRIGGER USER")
-	d.exec("UPDATE rate_limit_rule SET capacity = 7000, updated_at = now() + interval '5 minutes' WHERE id = 150000")
-	start = time.Now()
-	i.table.Look()
-	eventually(t, "a row that nobody told of", func() bool { r, _ := i.current().Row(150_000); return r.Capacity == 7000 })
-	t.Logf("one changed row without a trigger is live %v after a look", time.Since(start))
-	if again := i.table.Status().Loads; again != loads {
-		t.Errorf("%d loads where one row had to be fetched", again-loads)
-	}
-	d.exec("DELETE FROM rate_limit_rule WHERE id = 150000")
-	start = time.Now()
-	i.table.Look()
-	eventually(t, "a deleted row that nobody told of", func() bool { return i.current().RowCount() == 299_999 })
-	t.Logf("one deleted row without a trigger is gone %v after a look", time.Since(start))
 }
