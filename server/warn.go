@@ -31,6 +31,11 @@ func (c *Config) warn() {
 		c.Warnings = append(c.Warnings,
 			c.Gateway.source+": identity.ip: no trusted_proxies: behind a proxy all clients would share its address; list the proxy if there is one")
 	}
+	if c.Rules != nil {
+		if err := c.Set.CheckRows(); err != nil {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: rules: rows without a limit_name are skipped: %v", c.Rules.source, err))
+		}
+	}
 	c.warnUnmet()
 }
 
