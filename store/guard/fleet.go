@@ -44,6 +44,19 @@ func (s *Store) Run(ctx context.Context) {
 	defer s.running.Store(false)
 	parts.Wait()
 	s.settling.Wait()
+	s.settleLast(context.WithoutCancel(ctx))
+}
+
+// settleLast settles what is still owed when the instance ends, as far as the
+// nodes answer: nobody will do it later.
+func (s *Store) settleLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, n := range s.allNodes() {
+		if n.pending.Load() > 0 {
+			s.settleAll(ctx, n)
+		}
+	}
 }
 
 // beatTimeout bounds one heartbeat.
