@@ -67,7 +67,10 @@ var floors = map[string]room{
 		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease", "store/split", "store/shard",
 	}},
 
-	"lab": {floor: 5, ours: []string{".", "servers", "policy", "metrics", "server"}},
+	"lab": {floor: 5, ours: []string{
+		".", "servers", "policy", "metrics", "server",
+		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
+	}, modules: []string{"github.com/redis/rueidis"}}, // limiters that others recommend
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}},
