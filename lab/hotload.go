@@ -50,7 +50,8 @@ type hotAdmission struct {
 type hotTally struct {
 	admissions []hotAdmission // since the start
 	decisions  int64          // in the measured time
-	local      int64
+	local      int64          // by local counters, since the start
+	refused    int64
 	err        error
 }
 
@@ -76,6 +77,7 @@ func (l *hotLoad) run(ctx context.Context, start time.Time) *hotTally {
 		all.admissions = append(all.admissions, t.admissions...)
 		all.decisions += t.decisions
 		all.local += t.local
+		all.refused += t.refused
 		all.err = errors.Join(all.err, t.err)
 	}
 	return all
@@ -108,9 +110,11 @@ func (t *hotTally) note(answer hotAnswer, a Admission, warm time.Duration) {
 	if answer.local {
 		t.local++
 	}
-	if answer.passed {
-		t.admissions = append(t.admissions, hotAdmission{a, answer.at})
+	if !answer.passed {
+		t.refused++
+		return
 	}
+	t.admissions = append(t.admissions, hotAdmission{a, answer.at})
 }
 
 // all returns the admissions without the store's times.
