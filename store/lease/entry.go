@@ -78,23 +78,31 @@ func (e *entry) fits(c *sluice.Charge) bool {
 	return e.charge.Limit == c.Limit && e.charge.Tolerance == c.Tolerance
 }
 
-// afterClaims returns how long n tokens of a bucket may take if a claim was under
-// way with a call that was refused, and took what the store had counted on: as
-// long as an empty bucket does. before is the grant when the call was sent. mu
-// must be held.
-func (e *entry) afterClaims(n int64, before *grant) time.Duration {
+// refused corrects the store's refusal of n tokens.
+func (e *entry) refused(d *sluice.Decision, n int64, before *grant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left.Load() < n {
+		e.prolong(d, n, before)
+	}
+}
+
+// prolong lengthens the wait for n tokens of a bucket if a claim was under way with
+// the call that the store refused, and took what it had counted on: to as long as
+// an empty bucket needs. before is the grant when the call was sent. mu must be
+// held.
+func (e *entry) prolong(d *sluice.Decision, n int64, before *grant) {
 	m, err := e.charge.Limit.Meter()
 	if err != nil || e.charge.Limit.Algorithm != sluice.TokenBucket {
-		return 0
+		return
 	}
 	refill := sluice.TicksDuration(n * m.Interval())
 	switch {
 	case e.claiming:
-		return longestPause + refill
+		d.RetryAfter = max(d.RetryAfter, longestPause+refill)
 	case e.grant.Load() != before:
-		return refill
+		d.RetryAfter = max(d.RetryAfter, refill)
 	}
-	return 0
 }
 
 // reserve spends n tokens, if as many are held, and returns the grant that they

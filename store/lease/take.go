@@ -95,7 +95,7 @@ func (s *Store) looked(e *entry, c *sluice.Charge, got []sluice.Decision, before
 	if e.left.Load() >= c.N {
 		return // claimed meanwhile: who asks again finds them
 	}
-	d.RetryAfter = max(d.RetryAfter, e.afterClaims(c.N, before))
+	e.prolong(d, c.N, before)
 	one, ok := firstToken(c, d)
 	if !ok {
 		// How long one token takes was not said: the next caller looks.
@@ -174,6 +174,8 @@ type plan struct {
 	entry *entry // of its counter; nil: none
 	from  *grant // that its tokens are spent of; nil: the store is asked
 	left  int64
+	// before is the grant when the store was asked.
+	before *grant
 }
 
 // takeSeveral reserves what is held and asks the store for the rest. Where that
@@ -240,15 +242,16 @@ func (s *Store) hold(c *sluice.Charge, now time.Duration) plan {
 		return plan{}
 	}
 	e.reserved.Add(c.N)
+	before := e.grant.Load()
 	g, left, ok := e.reserve(c.N, now)
 	if !ok {
 		e.reserved.Add(-c.N)
-		return plan{entry: e}
+		return plan{entry: e, before: before}
 	}
 	if left <= e.low.Load() {
 		s.want(e, now)
 	}
-	return plan{e, g, left}
+	return plan{entry: e, from: g, left: left}
 }
 
 // conclude writes the decisions of all charges in order.
@@ -273,8 +276,12 @@ func (s *Store) conclude(dst []sluice.Decision, q *call, charges []sluice.Charge
 		}
 		s.putBack(q.plans[first:end], charges[first:end])
 		for i := first; i < end; i++ {
-			if d := &dst[begin+i-first]; q.plans[i].from != nil {
+			d, p := &dst[begin+i-first], &q.plans[i]
+			switch {
+			case p.from != nil:
 				d.Granted, d.Remaining = 0, min(d.Limit, d.Remaining+charges[i].N)
+			case p.entry != nil && !d.Allowed && d.Source == sluice.SourceStore:
+				p.entry.refused(d, charges[i].N, p.before)
 			}
 		}
 	}
