@@ -36,7 +36,7 @@ func toleranceBenchmarks() []benchmark {
 	return []benchmark{
 		row("throughput", "req/s", flatOutFigure(func(u spent) float64 { return u.rate })),
 		row("redis-cpu", "us/req", flatOutFigure(func(u spent) float64 { return u.micros })),
-		row("redis-commands", "a req", flatOutFigure(func(u spent) float64 { return u.commands })),
+		row("redis-commands", "per 1000", flatOutFigure(func(u spent) float64 { return u.commands })),
 		row("p50", "ms", pacedFigure(50)),
 		row("p99", "ms", pacedFigure(99)),
 	}
@@ -173,7 +173,7 @@ func (f *fleet) flood(path string, d time.Duration) (float64, error) {
 type spent struct {
 	rate     float64 // requests a second
 	micros   float64 // of Redis' processor time, a request
-	commands float64 // scripts, a request
+	commands float64 // scripts, of a thousand requests
 }
 
 func (f *fleet) use(path string, d time.Duration) (spent, error) {
@@ -187,7 +187,7 @@ func (f *fleet) use(path string, d time.Duration) (spent, error) {
 	}
 	scripts1, cpu1, err := redisUse(f.redis)
 	requests := rate * d.Seconds()
-	return spent{rate, 1e6 * (cpu1 - cpu0) / requests, float64(scripts1-scripts0) / requests}, err
+	return spent{rate, 1e6 * (cpu1 - cpu0) / requests, 1000 * float64(scripts1-scripts0) / requests}, err
 }
 
 // redisUse returns the scripts run and the processor seconds used since a server's

@@ -18,12 +18,12 @@ outside the range that the claim allows.
 
 Example:
   sluice lab outage
-  sluice lab -svg hotkey.svg hotkey`
+  sluice lab -plot hotkey.svg hotkey`
 
 func (p *program) lab(ctx context.Context, args []string) int {
 	f := p.flags("lab", "[EXPERIMENT]", labHelp)
 	asJSON := f.Bool("json", false, "print JSON")
-	plot := f.String("svg", "", "write a plot to `FILE`")
+	plot := f.String("plot", "", "write a plot to this SVG `FILE`")
 	names, code, done := p.parse(f, args)
 	switch {
 	case done:
@@ -41,7 +41,7 @@ func (p *program) lab(ctx context.Context, args []string) int {
 		return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
 	}
 	if *plot != "" && e.Plot == nil {
-		return p.misuse(f, "experiment %q has no plot: leave out -svg", e.Name)
+		return p.misuse(f, "experiment %q has no plot: leave out -plot", e.Name)
 	}
 	report, err := e.Measure(ctx, func(step string) { fmt.Fprintf(p.stderr, "%s: %s\n", e.Name, step) })
 	if err != nil {
