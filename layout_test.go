@@ -75,8 +75,8 @@ var floors = map[string]room{
 
 	"lab": {floor: 5, ours: []string{
 		".", "servers", "servers/proxy", "policy", "metrics", "server",
-		"store/memory", "store/coalesce", "store/denied", "store/guard", "store/lease",
-	}},
+		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
+	}, modules: []string{"github.com/redis/rueidis"}}, // limiters that others recommend
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}, tests: []string{"github.com/jackc/pgx/v5"}},

@@ -24,11 +24,13 @@ type Experiment struct {
 	// Run measures; progress is told what is being done. Rows is a slice of
 	// structs whose JSON names are their columns.
 	Run func(ctx context.Context, progress func(string)) (rows any, ok bool, err error)
+	// Plot draws the rows as an SVG; nil: there is no plot.
+	Plot func(rows any) ([]byte, error)
 }
 
 // Experiments returns all experiments in the order in which they are listed.
 func Experiments() []Experiment {
-	return []Experiment{outage, fleet}
+	return []Experiment{outage, hotkey, shards, fleet}
 }
 
 // Find returns the experiment of a name.

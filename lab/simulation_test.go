@@ -30,7 +30,7 @@ func TestSimulation(t *testing.T) {
 	}
 	usual := Simulation{
 		Seconds: 20, Rate: 1000, Hot: 20_000, Tenants: 50, Instances: []int{3, 2, 4},
-		Skew: 50 * time.Millisecond, Outage: outageAt(4), Seed: 7,
+		Skew: 50 * time.Millisecond, Outage: outageAt(8), Seed: 7,
 	}
 	for _, tt := range []struct {
 		name   string

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/sluice-limiter/sluice/lab"
@@ -15,11 +17,13 @@ itself. Without a name it lists the experiments. It exits with 1 if a result is
 outside the range that the claim allows.
 
 Example:
-  sluice lab outage`
+  sluice lab outage
+  sluice lab -plot hotkey.svg hotkey`
 
 func (p *program) lab(ctx context.Context, args []string) int {
 	f := p.flags("lab", "[EXPERIMENT]", labHelp)
 	asJSON := f.Bool("json", false, "print JSON")
+	plot := f.String("plot", "", "write a plot to this SVG `FILE`")
 	names, code, done := p.parse(f, args)
 	switch {
 	case done:
@@ -36,6 +40,9 @@ func (p *program) lab(ctx context.Context, args []string) int {
 	if !ok {
 		return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
 	}
+	if *plot != "" && e.Plot == nil {
+		return p.misuse(f, "experiment %q has no plot: leave out -plot", e.Name)
+	}
 	report, err := e.Measure(ctx, func(step string) { fmt.Fprintf(p.stderr, "%s: %s\n", e.Name, step) })
 	if err != nil {
 		return p.fail(err)
@@ -45,6 +52,9 @@ func (p *program) lab(ctx context.Context, args []string) int {
 	} else {
 		err = p.printReport(report)
 	}
+	if err == nil && *plot != "" {
+		err = writeExperimentPlot(*plot, e, report)
+	}
 	switch {
 	case err != nil:
 		return p.fail(err)
@@ -52,6 +62,14 @@ func (p *program) lab(ctx context.Context, args []string) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+func writeExperimentPlot(file string, e lab.Experiment, r *lab.Report) error {
+	svg, err := e.Plot(r.Rows)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, svg, 0o644)
 }
 
 // printReport prints the rows as a table, a column for each field.
@@ -68,7 +86,7 @@ func (p *program) printReport(r *lab.Report) error {
 		}
 		for _, field := range row.Fields() {
 			if v, ok := field.Interface().(float64); ok {
-				fmt.Fprintf(w, "%.2f\t", v)
+				fmt.Fprintf(w, "%s\t", shortNumber(v))
 			} else {
 				fmt.Fprintf(w, "%v\t", field.Interface())
 			}
@@ -84,4 +102,13 @@ func (p *program) printReport(r *lab.Report) error {
 	}
 	fmt.Fprintf(p.stdout, "\n%s, in %.0f s\n", verdict, r.Took)
 	return nil
+}
+
+// shortNumber writes two digits behind the point, and of less than 10 four.
+func shortNumber(v float64) string {
+	digits := 2
+	if v > -10 && v < 10 {
+		digits = 4
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
 }

@@ -62,8 +62,9 @@ func (s *Store) settleLast(ctx context.Context) {
 // beatTimeout bounds one heartbeat.
 const beatTimeout = time.Second
 
-// beat sends heartbeats. While the instances that it hears of change, it listens
-// more often, so that a fleet that starts knows itself soon.
+// beat sends heartbeats. Until it hears of any instance, and while those that it
+// hears of change, it listens more often, so that a fleet that starts knows itself
+// soon.
 func (s *Store) beat(ctx context.Context) {
 	r := newRoster(s.o.ID, s.o.Instances, s.o.TTL)
 	timer := time.NewTimer(0)
@@ -78,7 +79,7 @@ func (s *Store) beat(ctx context.Context) {
 		known := len(r.seen)
 		s.register(ctx, r, s.o.TTL)
 		wait := s.o.TTL / 3
-		if len(r.seen) != known {
+		if len(r.seen) != known || len(r.seen) == 0 {
 			wait /= 10
 		}
 		timer.Reset(max(wait, time.Millisecond))

@@ -50,14 +50,14 @@ func (s *Store) want(e *entry, now time.Duration) {
 	if sc := e.scarce.Load(); sc != nil {
 		e.scarce.Store(sc.pending(now)) // those who come before the answer need not ask, too
 	}
-	s.claims.Go(func() { s.claim(e, n) })
+	s.claims.Go(func() { s.claim(e, n, now) })
 }
 
 // amount returns how many tokens to claim now; 0 for none. e.mu must be held.
 func (s *Store) amount(e *entry, now time.Duration) int64 {
 	most := share(&e.charge, s.look(now))
 	target := min(most, e.demand.lately(now, s.span()))
-	held := e.left.Load() + e.reserved.Load()
+	held := e.left.Load() + e.reserved.Load() + e.returning.Load()
 	if most < 1 || target < least && target < most {
 		e.low.Store(-1)
 		// Demand must grow first; asking about it again costs a lock.
@@ -71,14 +71,15 @@ func (s *Store) amount(e *entry, now time.Duration) int64 {
 	return target - held
 }
 
-// claim asks the store for up to n tokens.
-func (s *Store) claim(e *entry, n int64) {
+// claim asks the store for up to n tokens. They are held from the time at which
+// the number of instances was looked at: a process that stood still since then
+// may not know that there are more.
+func (s *Store) claim(e *entry, n int64, sized time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	charge := e.charge
 	charge.N, charge.Unit, charge.OnFailure = n, 1, sluice.FailDeny
 	s.counts.claims.Add(1)
-	sent := s.now()
 	decisions, err := s.next.Take(ctx, nil, []sluice.Charge{charge})
 	now := s.now()
 	e.mu.Lock()
@@ -93,16 +94,19 @@ func (s *Store) claim(e *entry, n int64) {
 	d := &decisions[0]
 	s.counts.claimed.Add(d.Granted)
 	if d.Granted > 0 {
-		s.giveBack(e.receive(d, sent, s.o.Time, now))
+		s.giveBack(e.receive(d, sized, s.o.Time, now))
 	}
 	e.learn(d, n, s.pause(e, d), now)
 }
 
 // receive adds what a claim got to what is held, and returns what must go back:
 // what came too late, and what is held of another window. mu must be held.
-func (e *entry) receive(d *sluice.Decision, sent, hold, now time.Duration) []sluice.Settlement {
+func (e *entry) receive(d *sluice.Decision, sent, hold, now time.Duration) []refund {
+	if e.forgotten {
+		return nil
+	}
 	g := &grant{Decision: *d, sent: sent, until: sent + hold}
-	var back []sluice.Settlement
+	var back []refund
 	if e.charge.Limit.Algorithm != sluice.TokenBucket {
 		start, end := e.window(d.At)
 		g.until = min(g.until, sent+sluice.TicksDuration(end-d.At))

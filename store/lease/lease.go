@@ -8,10 +8,21 @@
 // # Bound
 //
 // In any window W at most (1 + t) x burst + rate x W is admitted, and at most t x
-// burst lies unused. A fixed or sliding window spends its leases before it ends,
-// so its own bound holds as it is. An instance sizes its share by the largest
-// number of instances seen within a lease time, and leases nothing before all
-// others must have seen it.
+// burst lies unused: what is in a bucket and what is claimed from it are never
+// more together than burst and t x burst, whoever claims or gives back, since what
+// is on its way back still counts as held. A fixed or sliding window spends its
+// leases before it ends, so its own bound holds as it is. An instance sizes its
+// share by the largest number of instances seen within a lease time, and leases
+// nothing before all others must have seen it.
+//
+// # Refusals
+//
+// Once a claim or a caller finds the limit reached, others are refused here for as
+// long as half a lease of each instance needs to refill, 20ms at most, unless the
+// store said itself that nothing passes before. Whoever waits as long as a refusal
+// says, while nobody else asks, passes: it counts what a claim under way may still
+// take, and what other instances may have taken since the store was asked. Of a
+// sliding window, whose refill is not known here, a second try may be needed.
 package lease
 
 import (
