@@ -43,7 +43,7 @@ var floors = map[string]room{
 	"store/redis":     {floor: 1, ours: []string{"."}, modules: []string{"github.com/redis/rueidis"}},
 	"store/coalesce":  {floor: 1, ours: []string{"."}},
 	"store/denied":    {floor: 1, ours: []string{"."}},
-	"store/lease":     {floor: 1, ours: []string{"."}, tests: []string{"store/memory", "store/storetest"}},
+	"store/lease":     {floor: 1, ours: []string{"."}, tests: []string{"store/memory", "store/storetest", "store/denied", "store/shard"}},
 	"store/split":     {floor: 1, ours: []string{"."}},
 	"store/guard":     {floor: 1, ours: []string{"."}, modules: []string{"github.com/failsafe-go/failsafe-go"}, tests: []string{"github.com/redis/rueidis"}},
 	"store/shard":     {floor: 1, ours: []string{"."}},

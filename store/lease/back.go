@@ -94,7 +94,8 @@ func (s *Store) retire(e *entry) {
 	s.giveBack(back)
 }
 
-// drop takes the charge's entry out of use and gives nothing back.
+// drop takes the charge's entry out of use and gives nothing back. What was
+// claimed after the reset is lost with the rest: it cannot be told from it.
 func (s *Store) drop(c *sluice.Charge) {
 	e := s.table.find(s.hash(c), c)
 	if e == nil {
@@ -102,7 +103,7 @@ func (s *Store) drop(c *sluice.Charge) {
 	}
 	e.mu.Lock()
 	e.gone, e.forgotten = true, true
-	e.left.Store(0)
+	s.counts.lost.Add(e.left.Swap(0))
 	e.mu.Unlock()
 	s.table.remove(e.hash, e)
 }

@@ -12,8 +12,10 @@ const (
 	// time is as good.
 	least = 4
 	// longestPause bounds how long the store is not asked once the limit is
-	// reached, unless it says itself that nothing passes before.
+	// reached, unless it says itself that nothing passes before; then longestWait
+	// does, as tokens may come back by a reset or from another instance.
 	longestPause = 20 * time.Millisecond
+	longestWait  = time.Second
 	// failedPause is how long no claim is made after one that failed.
 	failedPause = 50 * time.Millisecond
 	// callTimeout bounds calls that nobody waits for. The store below has a
@@ -31,6 +33,11 @@ func (s *Store) want(e *entry, now time.Duration) {
 		return
 	}
 	defer e.mu.Unlock()
+	s.wantLocked(e, now)
+}
+
+// wantLocked is want once it is time; e.mu must be held.
+func (s *Store) wantLocked(e *entry, now time.Duration) {
 	if e.claiming || e.gone {
 		return
 	}
@@ -38,12 +45,9 @@ func (s *Store) want(e *entry, now time.Duration) {
 		s.giveBack(e.settleLocked())
 	}
 	n := s.amount(e, now)
-	if n <= 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.running {
+	if n <= 0 || !s.running {
 		return
 	}
 	e.claiming = true
@@ -58,7 +62,7 @@ func (s *Store) amount(e *entry, now time.Duration) int64 {
 	most := share(&e.charge, s.look(now))
 	target := min(most, e.demand.lately(now, s.span()))
 	held := e.left.Load() + e.reserved.Load() + e.returning.Load()
-	if most < 1 || target < least && target < most {
+	if target < least {
 		e.low.Store(-1)
 		// Demand must grow first; asking about it again costs a lock.
 		e.due.Store(int64(now + s.span()/64))
@@ -155,8 +159,8 @@ func (s *Store) pause(e *entry, d *sluice.Decision) time.Duration {
 	l := &e.charge.Limit
 	half := share(&e.charge, 2) // of all instances together
 	refill := longestPause
-	if l.Per > 0 && half < int64(longestPause) {
+	if l.Per > 0 {
 		refill = min(refill, time.Duration(float64(half)*float64(l.Per)/float64(l.Tokens)))
 	}
-	return max(d.RetryAfter, refill)
+	return max(min(d.RetryAfter, longestWait), refill)
 }

@@ -1,7 +1,8 @@
 // Package lease claims tokens of hot keys in advance, so that most decisions on
 // them need no round trip. Only limits with a tolerance t are leased: all
-// instances together never hold more than t x burst claimed and unspent. What
-// they hold is debited in the store before anyone spends it, is spent or given
+// instances together never hold more than t x burst claimed and unspent. A share
+// of fewer than four tokens is not leased, nor is a key that is asked for less in
+// half a lease time. What they hold is debited in the store before anyone spends it, is spent or given
 // back within a lease time, and is lost, at most one lease, when an instance
 // crashes.
 //
@@ -35,6 +36,10 @@ import (
 
 	"github.com/sluice-limiter/sluice"
 )
+
+// LeastShare is how many tokens an instance's part of t x burst must be, or it
+// leases nothing.
+const LeastShare = least
 
 // Options configure a [Store]; the zero value is the default, for an instance
 // that is alone.
@@ -109,8 +114,9 @@ type Stats struct {
 	Claims   int64 // calls for tokens
 	Claimed  int64 // tokens
 	Returned int64 // tokens given back
-	Lost     int64 // tokens whose give-back failed: they refill
+	Lost     int64 // tokens that did not come back, by a failing call or a reset: they refill
 	Held     int64 // tokens held now
+	Active   bool  // leases may be used: Run runs, and all others must have seen this instance
 }
 
 type counts struct {
@@ -127,7 +133,7 @@ func (s *Store) Stats() Stats {
 		Leased: s.counts.leased.Load(), Spent: s.counts.spent.Load(), Refused: s.counts.refused.Load(),
 		Claims: s.counts.claims.Load(), Claimed: s.counts.claimed.Load(),
 		Returned: s.counts.returned.Load(), Lost: s.counts.lost.Load(),
-		Held: held,
+		Held: held, Active: s.active.Load(),
 	}
 }
 

@@ -106,12 +106,19 @@ func (s *Store) looked(e *entry, c *sluice.Charge, got []sluice.Decision, before
 	d.RetryAfter = max(d.RetryAfter, e.scarce.Load().until-now)
 }
 
-// passed goes on from a charge that the store let pass: others are likely to.
+// passed goes on from a charge that the store let pass: others are likely to. The
+// limit is reached no more, unless a claim that is under way says so.
 func (s *Store) passed(e *entry, now time.Duration) {
-	if e.scarce.Load() != nil {
-		e.due.Store(int64(now))
+	if e.scarce.Load() == nil {
+		s.want(e, now)
+		return
 	}
-	s.want(e, now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.wantLocked(e, now)
+	if !e.claiming {
+		e.scarce.Store(nil)
+	}
 }
 
 // firstToken tells of the refusal of a charge what one of a single token would
@@ -140,12 +147,18 @@ func (s *Store) counted(c *sluice.Charge) {
 func (s *Store) entry(c *sluice.Charge, now time.Duration) *entry {
 	hash := s.hash(c)
 	e := s.table.find(hash, c)
+	rests := time.Duration(0)
 	if e != nil && !e.fits(c) {
-		s.retire(e) // the limit was changed
-		e = nil
+		// The limit was changed. What was held by the old one is back before
+		// anything is claimed by the new one.
+		s.retire(e)
+		e, rests = nil, now+s.o.Time
 	}
 	if e == nil {
 		e = s.watch(hash, c, now)
+		if e != nil {
+			e.due.Store(int64(rests))
+		}
 	}
 	if e != nil {
 		e.demand.asked.Add(c.N)
@@ -165,7 +178,8 @@ func (s *Store) watch(hash uint64, c *sluice.Charge, now time.Duration) *entry {
 // A call is one of several charges being decided. It is used again.
 type call struct {
 	plans     []plan
-	rest      []sluice.Charge
+	groups    int             // planned
+	rest      []sluice.Charge // what the store is asked
 	decisions []sluice.Decision
 }
 
@@ -215,8 +229,10 @@ func groupEnd(charges []sluice.Charge, first int) int {
 }
 
 // plan decides for each charge of a group whether it is spent here or asked of
-// the store.
+// the store. Groups get numbers of their own: where what stood between them is
+// spent here, two with one number would become one.
 func (s *Store) plan(q *call, group []sluice.Charge, now time.Duration) {
+	q.groups++
 	parts := false
 	for i := range group {
 		c := &group[i]
@@ -230,6 +246,7 @@ func (s *Store) plan(q *call, group []sluice.Charge, now time.Duration) {
 		}
 		if p.from == nil {
 			q.rest = append(q.rest, *c)
+			q.rest[len(q.rest)-1].Group = q.groups
 		}
 		q.plans = append(q.plans, p)
 	}
@@ -299,7 +316,7 @@ func (s *Store) spend(plans []plan, charges []sluice.Charge) {
 			e.reserved.Add(-charges[i].N)
 			s.counted(&charges[i])
 		default:
-			s.want(e, s.now())
+			s.passed(e, s.now())
 		}
 	}
 }
