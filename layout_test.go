@@ -74,9 +74,9 @@ var floors = map[string]room{
 	}, tests: []string{"github.com/jackc/pgx/v5"}},
 
 	"lab": {floor: 5, ours: []string{
-		".", "servers", "servers/proxy", "policy", "metrics", "server",
+		".", "servers", "servers/proxy", "policy", "rules", "metrics", "server",
 		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
-	}, modules: []string{"github.com/redis/rueidis"}}, // limiters that others recommend
+	}, modules: []string{"github.com/redis/rueidis", "github.com/jackc/pgx/v5"}}, // limiters that others recommend
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}, tests: []string{"github.com/jackc/pgx/v5"}},

@@ -30,7 +30,7 @@ type Experiment struct {
 
 // Experiments returns all experiments in the order in which they are listed.
 func Experiments() []Experiment {
-	return []Experiment{outage, hotkey, shards, fleet}
+	return []Experiment{outage, hotkey, shards, fleet, changingRules}
 }
 
 // Find returns the experiment of a name.
