@@ -17,6 +17,8 @@ type Explanation struct {
 	// request does not meet; of a limit that is not met because the request
 	// lacks its identity, that identity.
 	Unmet []string
+	// Key names the counter; "" if the limit is not met.
+	Key string
 	// Chosen is what holds for the request; the zero value if it is not met.
 	Chosen Candidate
 	// Lost are the overrides and rows that match too, the strongest first.
@@ -65,6 +67,8 @@ func (s *Set) explain(l *compiled, q *reader) Explanation {
 		return x
 	}
 	x.Met = true
+	text, c := l.appendKey(nil, q)
+	x.Key = string(text[c.start:c.end])
 	ranked := slices.Concat(s.rowCandidates(l, q), s.ruleCandidates(l, q))
 	slices.SortStableFunc(ranked, func(a, b Candidate) int { return len(b.Matched) - len(a.Matched) })
 	if len(ranked) == 0 {

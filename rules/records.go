@@ -46,6 +46,9 @@ var (
 	ErrNoHistory = errors.New("the database has no history of rules: run sluice rules migrate, as the owner of the table")
 )
 
+// ErrValue says that a column does not hold a value.
+var ErrValue = errors.New("the table does not hold this")
+
 // ErrTaken says that the table does not let a row be beside another.
 var ErrTaken = errors.New("the table allows one row for a tenant and a route, and there is one for another limit, or a lasting one where a temporary one is wanted or the other way round: delete it, or let the table hold both with sluice rules migrate -several")
 
@@ -122,6 +125,7 @@ const (
 	uniqueViolation = "23505"
 	tooLong         = "22001"
 	outOfRange      = "22003"
+	badText         = "22P02" // such as a tenant that is to be a UUID
 	serialization   = "40001"
 	deadlock        = "40P01"
 )
@@ -140,9 +144,11 @@ func explainWrite(err error) error {
 	case readOnly:
 		return fmt.Errorf("rules: %w: the database is a standby: name the primary", err)
 	case tooLong:
-		return fmt.Errorf("rules: %w: the tenant, the route or the limit's name is longer than its column", err)
+		return fmt.Errorf("%w: the tenant, the route or the limit's name is longer than its column: %s", ErrValue, answer.Message)
 	case outOfRange:
-		return fmt.Errorf("rules: %w: the rate or the burst is larger than its column holds: with an INT the most is 2147483647", err)
+		return fmt.Errorf("%w: the rate or the burst is larger than its column holds, which for an INT is 2147483647: %s", ErrValue, answer.Message)
+	case badText:
+		return fmt.Errorf("%w: %s", ErrValue, answer.Message)
 	case serialization, deadlock:
 		return fmt.Errorf("rules: %w: somebody else changed rules at the same time: try again", err)
 	}

@@ -247,3 +247,12 @@ func canonicalAlgorithm(name string) string {
 	}
 	return name
 }
+
+// ParseTerm reads how long a temporary rule holds, such as "2h", "90m" or "7days".
+func ParseTerm(text string) (time.Duration, error) {
+	l, err := sluice.ParseLimit("1/" + text)
+	if err != nil || l.Per < time.Second || len(strings.Fields(text)) != 1 {
+		return 0, fmt.Errorf("%.40q: want a time from 1s to 366days, such as 2h or 7days", text)
+	}
+	return l.Per, nil
+}

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -228,6 +229,9 @@ func orNil(t time.Time) *time.Time {
 	return &t
 }
 
+// ErrColumn says that the table lacks a column that a rule needs.
+var ErrColumn = errors.New("the table rate_limit_rule lacks a column")
+
 // A columnError says that the table lacks a column that a rule needs.
 type columnError struct{ column string }
 
@@ -241,6 +245,9 @@ func (e *columnError) Error() string {
 	}
 	return fmt.Sprintf("%s needs the column %s, which the table rate_limit_rule does not have: run sluice rules migrate", needs[e.column], e.column)
 }
+
+// Unwrap returns [ErrColumn].
+func (e *columnError) Unwrap() error { return ErrColumn }
 
 // Delete takes a row away and returns it as it was. The error is [ErrNoRow], a
 // [*ConflictError], or wraps the database's.
