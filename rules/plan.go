@@ -187,7 +187,7 @@ type batch struct {
 
 func (b *batch) add(c *columns, id int64, r *policy.Row) error {
 	if _, err := c.assign(r); err != nil {
-		return fmt.Errorf("tenant %s, route %s: %w", r.Tenant, r.Route, err)
+		return err
 	}
 	b.ids = append(b.ids, id)
 	b.tenants, b.routes = append(b.tenants, r.Tenant), append(b.routes, r.Route)

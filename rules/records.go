@@ -50,7 +50,7 @@ var (
 var ErrValue = errors.New("the table does not hold this")
 
 // ErrTaken says that the table does not let a row be beside another.
-var ErrTaken = errors.New("the table allows one row for a tenant and a route, and there is one for another limit, or a lasting one where a temporary one is wanted or the other way round: delete it, or let the table hold both with sluice rules migrate -several")
+var ErrTaken = errors.New("the table allows one row for a tenant and a route, and there is another: for another limit, or lasting where a temporary one is wanted, or the reverse: delete that, or have the table hold both with sluice rules migrate -several")
 
 // A ConflictError says that a row is not as a writer expects it. Now is the row,
 // the zero value if there is none.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-limiter/sluice/servers"
 )
 
 // authorized asks with the token of the tests.
@@ -319,12 +321,45 @@ func TestUsageAndReset(t *testing.T) {
 	}
 	r.authorized("GET", "/v1/usage?tenant=free&route=all", "").wants(t, 200, `"rate":"unlimited"`, nil)
 	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "key-a"}}`).wants(t, 404, "no counter is kept by these attributes", nil)
-	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "key-a"}, "limit": "x"}`).wants(t, 400, "no limit has this name", nil)
+	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "key-a"}, "limit": "x"}`).wants(t, 404, "no counter is kept by these attributes", nil)
 	r.authorized("POST", "/v1/reset", `{"attributes": {"nobody": "key-a"}}`).wants(t, 400, "attributes: ", nil)
 	r.authorized("POST", "/v1/reset", `{}`).wants(t, 400, "no attribute is given", nil)
 	if strings.Contains(r.log.String(), "key-a") {
 		t.Error("the log holds a key")
 	}
+}
+
+// A reset of several counters is asked for, and goes through all layers.
+func TestResetThroughStack(t *testing.T) {
+	p, err := servers.StartRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	r := start(t, `store: redis://`+p.Addr+`
+budget: 2s
+limits:
+  - {name: hourly, key: [tenant], limit: 2/h}
+  - {name: daily, key: [tenant], limit: 4/day, tolerance: 50%, shards: 2}
+identity: {tenant: {header: X-Tenant}}
+gateway: {listen: 127.0.0.1:0, routes: [{id: all, match: /, upstream: "UPSTREAM"}]}
+admin: {listen: 127.0.0.1:0, token_file: token}
+`, "token", testToken)
+	if got := r.statuses(4, "/", "X-Tenant: a"); !slices.Equal(got, []int{200, 200, 429, 429}) {
+		t.Fatalf("statuses %d", got)
+	}
+	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "a"}}`).wants(t, 400, "limit: several count by these attributes, hourly, daily: want one of them, or * for all", nil)
+	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "a"}, "limit": "hourly"}`).wants(t, 200, `[{"limit":"hourly","key":"hourly|tenant=a"}]`, nil)
+	if got := r.statuses(3, "/", "X-Tenant: a"); !slices.Equal(got, []int{200, 200, 429}) {
+		t.Errorf("statuses %d after a reset of one", got)
+	}
+	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "a"}, "limit": "*"}`).wants(t, 200, "daily", nil)
+	if got := r.statuses(3, "/", "X-Tenant: a"); !slices.Equal(got, []int{200, 200, 429}) {
+		t.Errorf("statuses %d after a reset of all", got)
+	}
+	p.Kill()
+	r.authorized("POST", "/v1/reset", `{"attributes": {"tenant": "a"}, "limit": "*"}`).wants(t, 503, "the store does not answer", nil)
+	r.authorized("GET", "/v1/usage?tenant=a", "").wants(t, 200, `"source":"fallback"`, nil)
 }
 
 // Each status that is described is answered somewhere.

@@ -79,6 +79,7 @@ func (c *Config) explained(l *policy.Limit, candidate *policy.Candidate) explain
 	switch {
 	case ok:
 		x.From, x.ruleAnswer = "row", c.shownRow(&row)
+		x.Algorithm = candidate.Limit.Algorithm.String()
 	case candidate.Rule != nil:
 		x.From, x.ruleAnswer = "override", shownOverride(l, candidate.Rule)
 	default:
@@ -141,9 +142,9 @@ func shownAttributes(c *Caller) map[string]string {
 	return shown
 }
 
-// shown returns what may be shown of an attribute's value: of a secret the hash
-// or the name.
-func (c *Config) shown(attribute, text string) string {
+// Shown returns what may be shown of the value of an attribute in a rule: of a
+// secret the hash or the name. * stays.
+func (c *Config) Shown(attribute, text string) string {
 	i := c.identity(attribute)
 	if text == policy.AnyValue || text == "" || i == nil {
 		return text

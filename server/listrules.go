@@ -41,8 +41,8 @@ func (s *Server) listRules(w http.ResponseWriter, r *http.Request) {
 	now := s.now.Load()
 	q := r.URL.Query()
 	want := rules.Filter{
-		Tenant: now.config.shown("tenant", q.Get("tenant")),
-		Route:  now.config.shown("route", q.Get("route")),
+		Tenant: now.config.Shown("tenant", q.Get("tenant")),
+		Route:  now.config.Shown("route", q.Get("route")),
 		Limit:  q.Get("limit"),
 	}
 	answer := listAnswer{Truth: s.truth()}
@@ -71,8 +71,8 @@ func (s *state) pageOfRows(want rules.Filter, after int64, n int) (page []ruleAn
 	var found []policy.Row
 	for row := range set.Rows() {
 		if row.ID > after && (want.Limit == "" || row.Limit == want.Limit) &&
-			(want.Route == "" || s.config.shown("route", row.Route) == want.Route) &&
-			(want.Tenant == "" || s.config.shown("tenant", row.Tenant) == want.Tenant) {
+			(want.Route == "" || s.config.Shown("route", row.Route) == want.Route) &&
+			(want.Tenant == "" || s.config.Shown("tenant", row.Tenant) == want.Tenant) {
 			found = append(found, row)
 		}
 	}
@@ -101,7 +101,7 @@ func (s *state) rowAnswer(row *policy.Row) ruleAnswer {
 func (c *Config) shownRow(row *policy.Row) ruleAnswer {
 	r := rules.RuleOf(*row)
 	a := ruleAnswer{
-		ID: row.ID, Tenant: c.shown("tenant", row.Tenant), Route: c.shown("route", row.Route), Version: rules.Version(row),
+		ID: row.ID, Tenant: c.Shown("tenant", row.Tenant), Route: c.Shown("route", row.Route), Version: rules.Version(row),
 		Limit: r.Limit, Rate: r.Rate, Burst: r.Burst, Algorithm: r.Algorithm,
 	}
 	if !r.Expires.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-limiter/sluice/policy"
@@ -88,9 +89,9 @@ func writeStoreError(w http.ResponseWriter, err error) {
 type resetBody struct {
 	// Attributes are those of the request whose counters are meant.
 	Attributes map[string]string `json:"attributes"`
-	// Limit is the one limit that is meant; "": all that count by nothing but
-	// attributes that are given. One that all requests share is meant only by
-	// its name.
+	// Limit is the one limit that is meant, or * for all that count by nothing
+	// but attributes that are given. One that all requests share is meant only
+	// by its name. "" is the one limit that * would mean, if it is one.
 	Limit string `json:"limit"`
 }
 
@@ -116,20 +117,20 @@ func (s *Server) reset(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "attributes: "+err.Error())
 		return
 	}
-	limits := now.engine.Set().Limits()
-	if body.Limit != "" && !slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.Name == body.Limit }) {
-		writeError(w, http.StatusBadRequest, "limit: no limit has this name")
+	names := meantLimits(now.engine.Set(), &body, caller)
+	switch {
+	case len(names) == 0:
+		writeError(w, http.StatusNotFound, "no counter is kept by these attributes: want all attributes of a limit's key, or in limit the name of one that the request meets; /v1/explain tells which these are")
+		return
+	case len(names) > 1 && body.Limit == "":
+		writeError(w, http.StatusBadRequest, "limit: several count by these attributes, "+strings.Join(names, ", ")+": want one of them, or * for all")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), usageTimeout)
 	defer cancel()
-	results, err := now.engine.Forget(ctx, caller.request(), func(l *policy.Limit) bool { return meant(l, &body, caller) })
+	results, err := now.engine.Forget(ctx, caller.request(), func(l *policy.Limit) bool { return slices.Contains(names, l.Name) })
 	if err != nil {
 		writeStoreError(w, err)
-		return
-	}
-	if len(results) == 0 {
-		writeError(w, http.StatusNotFound, "no counter is kept by these attributes: want all attributes of a limit's key, or the name of the limit in limit; /v1/explain tells the keys")
 		return
 	}
 	answer := resetAnswer{Reset: []resetKey{}}
@@ -140,11 +141,22 @@ func (s *Server) reset(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// meant says whether a limit's counter is to be reset.
-func meant(l *policy.Limit, body *resetBody, caller *Caller) bool {
-	if body.Limit != "" {
-		return l.Name == body.Limit
+// meantLimits returns the names of the limits whose counters are to be reset.
+func meantLimits(set *policy.Set, body *resetBody, caller *Caller) []string {
+	var names []string
+	for _, x := range set.Explain(caller.request()) {
+		switch named := body.Limit == x.Limit.Name; {
+		case !x.Met || x.Chosen.Unlimited:
+		case named, (body.Limit == "" || body.Limit == "*") && countsBy(x.Limit, caller):
+			names = append(names, x.Limit.Name)
+		}
 	}
+	return names
+}
+
+// countsBy says whether a limit counts by nothing but attributes that a caller
+// has, and by some.
+func countsBy(l *policy.Limit, caller *Caller) bool {
 	for _, name := range l.Key {
 		if caller.Attributes[name] == "" {
 			return false

@@ -30,6 +30,7 @@ const usualAdmin = "http://127.0.0.1:9090"
 // A topView is what top was asked to show.
 type topView struct {
 	admins   []string
+	token    string // "": none
 	limit    string // "": all
 	n        int    // keys of each list
 	interval time.Duration
@@ -43,6 +44,7 @@ func (p *program) top(ctx context.Context, args []string) int {
 	f.StringVar(&v.limit, "limit", "", "`NAME` of the one limit to show")
 	f.IntVar(&v.n, "n", 10, "`NUMBER` of keys in each list")
 	f.DurationVar(&v.interval, "interval", time.Second, "`TIME` between two looks")
+	token := f.String("token-file", "", "`FILE` with the token of the listeners, if they have one (admin.token_file)")
 	once := f.Bool("once", false, "print once, and end")
 	asJSON := f.Bool("json", false, "print JSON, a line for each look")
 	words, code, done := p.parse(f, args)
@@ -55,6 +57,13 @@ func (p *program) top(ctx context.Context, args []string) int {
 		return p.misuse(f, "-n %d: want 1 to 1000", v.n)
 	case v.interval < 10*time.Millisecond:
 		return p.misuse(f, "-interval %v: want at least 10ms", v.interval)
+	}
+	if *token != "" {
+		data, err := os.ReadFile(*token)
+		if err != nil {
+			return p.fail(err)
+		}
+		v.token = strings.TrimSpace(string(data))
 	}
 	if len(v.admins) == 0 {
 		v.admins = []string{usualAdmin}
@@ -190,6 +199,9 @@ func (v *topView) ask(ctx context.Context, admin string) ([]hot.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.token != "" {
+		req.Header.Set("Authorization", "Bearer "+v.token)
+	}
 	res, err := v.client.Do(req)
 	if err != nil {
 		var wrapped *url.Error
@@ -205,6 +217,8 @@ func (v *topView) ask(ctx context.Context, admin string) ([]hot.Limit, error) {
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(&answer)
 	switch {
+	case res.StatusCode == http.StatusUnauthorized:
+		return nil, errors.New("it wants the token of its admin.token_file: name a file that holds it with -token-file")
 	case res.StatusCode != http.StatusOK:
 		return nil, errors.New(cmp.Or(answer.Error, res.Status))
 	case err != nil:
