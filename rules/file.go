@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,8 +117,10 @@ func readRule(n strictyaml.Node, set *policy.Set) (policy.Row, bool) {
 			expires.Problem("want a time such as 2026-01-02T15:04:05Z")
 		}
 	}
-	if !n.IsMapping() || slices.Contains([]string{r.Tenant, r.Route, r.Rate}, "") {
-		return policy.Row{}, false // told, or told below as empty
+	for _, name := range []string{"tenant", "route", "rate"} {
+		if !m.Get(name).IsText() {
+			return policy.Row{}, false // told already
+		}
 	}
 	row, err := r.Row(set)
 	if err != nil {
