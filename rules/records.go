@@ -187,7 +187,7 @@ func (r *Records) List(ctx context.Context, f Filter, most int) ([]policy.Row, e
 	var found []policy.Row
 	err := r.transact(ctx, "", pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(s *session) error {
 		where, args := f.where(&s.columns, nil)
-		where += " ORDER BY tenant_id, route_id, 6 NULLS FIRST, id" // 6 is limit_name
+		where += ` ORDER BY tenant_id::text COLLATE "C", route_id::text COLLATE "C", 6 NULLS FIRST, id` // 6 is limit_name
 		if most > 0 {
 			args = append(args, most)
 			where += fmt.Sprintf(" LIMIT $%d", len(args))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -240,6 +241,19 @@ func TestDescribedRoutes(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("routes (-code +document):\n%s", diff)
+	}
+}
+
+// Every route of the API has a place in the guide.
+func TestGuideTellsOfRoutes(t *testing.T) {
+	guide, err := os.ReadFile("../docs/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range adminRoutes() {
+		if name := r.method + " " + r.path; strings.HasPrefix(r.path, "/v1/") && !strings.Contains(string(guide), "`"+name+"`") {
+			t.Errorf("docs/admin.md does not tell of %s", name)
+		}
 	}
 }
 

