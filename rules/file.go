@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,16 +42,13 @@ func WriteFile(w io.Writer, rows []policy.Row) error {
 	return b.Flush()
 }
 
-// scalar writes a text so that YAML reads nothing else from it.
+// scalar writes a text so that YAML reads nothing else from it. YAML knows all
+// escapes that Go writes.
 func scalar(s string) string {
 	if isPlain(s) {
 		return s
 	}
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		return strconv.Quote(s)
-	}
-	return string(quoted)
+	return strconv.Quote(s)
 }
 
 // isPlain says whether a text needs no quotes: it begins with a letter, or is a

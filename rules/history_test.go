@@ -34,15 +34,16 @@ func TestHistory(t *testing.T) {
 	d.exec("TRUNCATE rate_limit_rule")
 	var got []string
 	for _, e := range slices.Backward(r.events(t, Filter{})) {
-		line := e.Who
+		var line strings.Builder
+		line.WriteString(e.Who)
 		for _, row := range []*policy.Row{e.Before, e.After} {
 			if row == nil {
-				line += " | -"
+				line.WriteString(" | -")
 			} else {
-				line += " | " + row.Tenant + " " + RuleOf(*row).Says()
+				line.WriteString(" | " + row.Tenant + " " + RuleOf(*row).Says())
 			}
 		}
-		got = append(got, line)
+		got = append(got, line.String())
 		if e.At.IsZero() || e.User != "postgres" {
 			t.Errorf("event %+v", e)
 		}

@@ -160,20 +160,21 @@ type Filter struct{ Tenant, Route, Limit string }
 
 // where returns the condition of a filter, with its values behind args.
 func (f *Filter) where(c *columns, args []any) (string, []any) {
-	where := "true"
+	var where strings.Builder
+	where.WriteString("true")
 	for _, field := range [...]struct{ column, value string }{
 		{"tenant_id", f.Tenant}, {"route_id", f.Route}, {"limit_name", f.Limit},
 	} {
 		switch {
 		case field.value == "":
 		case c.types[field.column] == "":
-			where += " AND false" // no row names a limit
+			where.WriteString(" AND false") // no row names a limit
 		default:
 			args = append(args, field.value)
-			where += fmt.Sprintf(" AND %s = %s", field.column, c.typed(field.column, len(args)))
+			where.WriteString(fmt.Sprintf(" AND %s = %s", field.column, c.typed(field.column, len(args))))
 		}
 	}
-	return where, args
+	return where.String(), args
 }
 
 // typed returns the n-th argument, a text, as a value of a column.

@@ -1,17 +1,12 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluice-limiter/sluice/policy"
@@ -50,12 +45,10 @@ type writeAnswer struct {
 	InForce bool `json:"in_force"`
 }
 
-// The bounds of a write: of the whole, of waiting until it is in force, and of
-// its body.
+// The bounds of a write: of the whole, and of waiting until it is in force.
 const (
 	writeTimeout = 15 * time.Second
 	forceTimeout = 2 * time.Second
-	maxBody      = 64 << 10
 )
 
 // putRule answers PUT /v1/rules: it makes a rule for a tenant and a route, or
@@ -113,26 +106,6 @@ func (s *Server) existing(w http.ResponseWriter, r *http.Request) (id int64, exp
 	return 0, expect, false
 }
 
-// expectation reads If-Match and If-None-Match.
-func expectation(r *http.Request) (rules.Expectation, error) {
-	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	switch {
-	case match != "" && none != "":
-		return rules.Expectation{}, errors.New("If-Match and If-None-Match: want one of them")
-	case none != "" && none != "*":
-		return rules.Expectation{}, errors.New("If-None-Match: want *, which asks that there is no such rule")
-	case none != "":
-		return rules.Expectation{Absent: true}, nil
-	case match == "" || match == "*":
-		return rules.Expectation{Version: match}, nil
-	}
-	version, err := strconv.Unquote(match)
-	if err != nil || version == "" || version == "*" {
-		return rules.Expectation{}, errors.New(`If-Match: want the version of a rule in double quotes, as in "1f3a", or * for any`)
-	}
-	return rules.Expectation{Version: version}, nil
-}
-
 // writable answers if rules cannot be changed here.
 func (s *Server) writable(w http.ResponseWriter) bool {
 	if s.records != nil {
@@ -140,45 +113,6 @@ func (s *Server) writable(w http.ResponseWriter) bool {
 	}
 	writeError(w, http.StatusConflict, "rules stand in "+s.truth()+" alone: change the overrides of its limits, or name a database in rules.url")
 	return false
-}
-
-// readBody reads a body of JSON, and answers if it makes no sense.
-func readBody(w http.ResponseWriter, r *http.Request, into any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			err = errors.New("something stands behind the object")
-		}
-	}
-	var large *http.MaxBytesError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return true
-	case errors.As(err, &large):
-		writeError(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: want at most %d bytes", maxBody))
-	case errors.As(err, &kind):
-		// The error's own text repeats the value, which may be a key.
-		writeError(w, http.StatusBadRequest, fmt.Sprintf("%s: want %s, not a JSON %s", cmp.Or(kind.Field, "the body"), kindName(kind), strings.Fields(kind.Value)[0]))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		writeError(w, http.StatusBadRequest, "the body: want one JSON object, and it ends too early")
-	default:
-		writeError(w, http.StatusBadRequest, "the body: "+strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return false
-}
-
-// kindName says in JSON's words what a field takes.
-func kindName(e *json.UnmarshalTypeError) string {
-	switch e.Type.Kind().String() {
-	case "int64":
-		return "a whole number"
-	case "string":
-		return "a string"
-	}
-	return "an object"
 }
 
 // write writes a rule and answers. blind says that the caller expects nothing.
@@ -189,7 +123,9 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, body *ruleBody, w
 		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	row.ID = write.Row.ID
+	if row.ID = write.Row.ID; row.ID == 0 {
+		row.ID = now.known(&row)
+	}
 	write.Row, write.For, write.Actor = row, term, actor(r)
 	ctx, cancel := context.WithTimeout(r.Context(), writeTimeout)
 	defer cancel()
@@ -211,6 +147,21 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, body *ruleBody, w
 	}
 	w.Header().Set("ETag", strconv.Quote(answer.Rule.Version))
 	writeJSON(w, status, answer)
+}
+
+// known returns the number of the row for the same where tenants are secret, which
+// the table may have as a key while it is put as a hash; 0: none.
+func (s *state) known(row *policy.Row) int64 {
+	if s.config.identity("tenant") == nil || row.Tenant == policy.AnyValue {
+		return 0
+	}
+	tenant, temporary, last := s.config.Value("tenant", row.Tenant), !row.Expires.IsZero(), int64(0)
+	for r := range s.engine.Set().Rows() {
+		if r.Tenant == tenant && r.Route == row.Route && r.Limit == row.Limit && !r.Expires.IsZero() == temporary {
+			last = max(last, r.ID)
+		}
+	}
+	return last
 }
 
 // row reads a body as a row for the limits of a set.
@@ -302,19 +253,4 @@ func writeFailure(w http.ResponseWriter, err error, blind bool) {
 	default:
 		writeError(w, http.StatusServiceUnavailable, "the database of the rules does not take it: "+err.Error())
 	}
-}
-
-// actor names who asks, for the history and the log.
-func actor(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	if name := r.Header.Get("X-Sluice-Actor"); name != "" {
-		if len(name) > 64 {
-			name = name[:64]
-		}
-		return name + " by the API from " + host
-	}
-	return "the API from " + host
 }

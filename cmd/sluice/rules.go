@@ -139,13 +139,19 @@ func (d *ruleDesk) shown(attribute, text string) string {
 	return d.config.Shown(attribute, text)
 }
 
-// desk reads the command line of a command that works on a database. If done, the
-// command ends with the code.
-func (p *program) desk(f *flag.FlagSet, args []string) (d *ruleDesk, words []string, code int, done bool) {
+// anyWords is how many words a command takes that judges them itself.
+const anyWords = 1 << 30
+
+// desk reads the command line of a command that works on a database and takes at
+// most so many words. If done, the command ends with the code.
+func (p *program) desk(f *flag.FlagSet, args []string, most int) (d *ruleDesk, words []string, code int, done bool) {
 	base := ruleBaseFlags(f)
 	words, code, done = p.parse(f, args)
 	if done {
 		return nil, nil, code, true
+	}
+	if len(words) > most {
+		return nil, nil, p.misuse(f, "unexpected %q", words[most]), true
 	}
 	if message := base.check(); message != "" {
 		return nil, nil, p.misuse(f, "%s", message), true
@@ -207,12 +213,9 @@ wider one. Other programs that write ON CONFLICT (tenant_id, route_id) then fail
 func (p *program) rulesMigrate(ctx context.Context, args []string) int {
 	f := p.flags("rules migrate", "-c FILE | -url URL", rulesMigrateHelp)
 	several := f.Bool("several", false, "allow several rows for a tenant and a route")
-	d, words, code, done := p.desk(f, args)
+	d, _, code, done := p.desk(f, args, 0)
 	if done {
 		return code
-	}
-	if len(words) > 0 {
-		return p.misuse(f, "unexpected %q", words[0])
 	}
 	made, err := rules.Migrate(ctx, d.url)
 	for _, step := range made {

@@ -21,7 +21,7 @@ Example:
 
 func (p *program) rulesExport(ctx context.Context, args []string) int {
 	f := p.flags("rules export", "-c FILE [tenant=T] [route=R]", rulesExportHelp)
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}
@@ -63,7 +63,7 @@ func (p *program) rulesImport(ctx context.Context, args []string) int {
 	prune := f.Bool("prune", false, "remove the rules that the file lacks")
 	all := f.Bool("all", false, "show every change")
 	who := f.String("as", "", "`NAME` of who imports, for the history; none: the user")
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}

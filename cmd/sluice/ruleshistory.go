@@ -33,7 +33,7 @@ func (p *program) rulesHistory(ctx context.Context, args []string) int {
 	f := p.flags("rules history", "-c FILE [tenant=T] [route=R]", rulesHistoryHelp)
 	n := f.Int("n", 20, "`NUMBER` of changes at most")
 	asJSON := f.Bool("json", false, "print JSON")
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}
@@ -101,7 +101,7 @@ func (p *program) rulesRollback(ctx context.Context, args []string) int {
 	dry := f.Bool("dry-run", false, "show what would change, and change nothing")
 	all := f.Bool("all", false, "show every change")
 	who := f.String("as", "", "`NAME` of who does it, for the history; none: the user")
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}
@@ -124,13 +124,18 @@ func (p *program) rulesRollback(ctx context.Context, args []string) int {
 		return p.fail(err)
 	}
 	p.printPlan(d, &plan, *all)
+	return p.saidRollback(&plan, *yes, *dry)
+}
+
+// saidRollback says what became of a plan to roll back.
+func (p *program) saidRollback(plan *rules.Plan, yes, dry bool) int {
 	if plan.Unrecorded > 0 {
 		fmt.Fprintf(p.stderr, "warning: %d of these rules were changed since without a record: that is undone too\n", plan.Unrecorded)
 	}
 	switch {
-	case *yes || len(plan.Changes) == 0:
+	case yes || len(plan.Changes) == 0:
 		return exitOK
-	case *dry:
+	case dry:
 		fmt.Fprintln(p.stdout, "nothing was changed: this was a dry run")
 		return exitOK
 	}

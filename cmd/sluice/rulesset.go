@@ -33,7 +33,7 @@ func (p *program) rulesSet(ctx context.Context, args []string) int {
 	limit := f.String("limit", "", "`NAME` of the limit to override; none: the one whose key is tenant and route")
 	term := f.String("for", "", "`TIME` for which the rule counts, such as 2h or 7days")
 	who := f.String("as", "", "`NAME` of who changes it, for the history; none: the user")
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}
@@ -109,7 +109,7 @@ func (p *program) rulesDelete(ctx context.Context, args []string) int {
 	limit := f.String("limit", "", "`NAME` of the limit that the rule overrides")
 	temporary := f.Bool("temporary", false, "the temporary rule is meant")
 	who := f.String("as", "", "`NAME` of who deletes it, for the history; none: the user")
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}
@@ -171,7 +171,7 @@ func (p *program) rulesList(ctx context.Context, args []string) int {
 	limit := f.String("limit", "", "`NAME` of the limit whose rules are shown")
 	n := f.Int("n", 1000, "`NUMBER` of rules at most; 0 is all")
 	asJSON := f.Bool("json", false, "print JSON")
-	d, words, code, done := p.desk(f, args)
+	d, words, code, done := p.desk(f, args, anyWords)
 	if done {
 		return code
 	}

@@ -206,11 +206,12 @@ func TestRulesExportImport(t *testing.T) {
 	d := newDesk(t)
 	d.rules(0, "", "", "migrate", "-several")
 	d.rules(0, "# Rules of 127.0.0.1:", "", "export")
-	many := "rules:\n  - {tenant: '*', route: login, rate: 5/15m, limit: by-ip}\n  - {tenant: \"007\", route: yes, rate: 1.5/s, expires: 2099-01-01T00:00:00Z}\n"
+	var many strings.Builder
+	many.WriteString("rules:\n  - {tenant: '*', route: login, rate: 5/15m, limit: by-ip}\n  - {tenant: \"007\", route: yes, rate: 1.5/s, expires: 2099-01-01T00:00:00Z}\n")
 	for i := range 60 {
-		many += fmt.Sprintf("  - {tenant: key-%d, route: r, rate: 100/s, burst: %d}\n", i, i+1)
+		many.WriteString(fmt.Sprintf("  - {tenant: key-%d, route: r, rate: 100/s, burst: %d}\n", i, i+1))
 	}
-	path := file(t, "rules.yaml", many)
+	path := file(t, "rules.yaml", many.String())
 	d.rules(0, "62 added, 0 changed, 0 removed\nnothing was changed: this was a dry run", "", "import", path, "--dry-run")
 	d.rules(0, "no rules", "", "list")
 	d.rules(0, "... and 12 more; -all shows them\n62 added, 0 changed, 0 removed", "", "import", path)

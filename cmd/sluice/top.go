@@ -44,7 +44,7 @@ func (p *program) top(ctx context.Context, args []string) int {
 	f.StringVar(&v.limit, "limit", "", "`NAME` of the one limit to show")
 	f.IntVar(&v.n, "n", 10, "`NUMBER` of keys in each list")
 	f.DurationVar(&v.interval, "interval", time.Second, "`TIME` between two looks")
-	token := f.String("token-file", "", "`FILE` with the token of the listeners, if they have one (admin.token_file)")
+	f.Func("token-file", "`FILE` with the token of the listeners, if they have one (admin.token_file)", v.readToken)
 	once := f.Bool("once", false, "print once, and end")
 	asJSON := f.Bool("json", false, "print JSON, a line for each look")
 	words, code, done := p.parse(f, args)
@@ -57,13 +57,6 @@ func (p *program) top(ctx context.Context, args []string) int {
 		return p.misuse(f, "-n %d: want 1 to 1000", v.n)
 	case v.interval < 10*time.Millisecond:
 		return p.misuse(f, "-interval %v: want at least 10ms", v.interval)
-	}
-	if *token != "" {
-		data, err := os.ReadFile(*token)
-		if err != nil {
-			return p.fail(err)
-		}
-		v.token = strings.TrimSpace(string(data))
 	}
 	if len(v.admins) == 0 {
 		v.admins = []string{usualAdmin}
@@ -83,6 +76,15 @@ func (p *program) top(ctx context.Context, args []string) int {
 		return p.fail(err)
 	}
 	return exitOK
+}
+
+// readToken reads the token that listeners ask for.
+func (v *topView) readToken(path string) error {
+	data, err := os.ReadFile(path)
+	if v.token = strings.TrimSpace(string(data)); err == nil && v.token == "" {
+		return errors.New("it is empty")
+	}
+	return err
 }
 
 // addAdmin takes up an instance: a URL, or an address alone.
