@@ -57,10 +57,8 @@ func Migrate(ctx context.Context, url string) (made []string, err error) {
 		return made, explainMigration(err)
 	}
 	// Without arguments several statements are one transaction.
-	for _, triggers := range []string{notifySQL, historySQL} {
-		if _, err := db.ExecContext(ctx, triggers); err != nil {
-			return made, explainMigration(err)
-		}
+	if _, err := db.ExecContext(ctx, notifySQL+historySQL); err != nil {
+		return made, explainMigration(err)
 	}
 	return made, nil
 }

@@ -290,7 +290,6 @@ func TestDescribedFields(t *testing.T) {
 // jsonFields returns the fields that a type has in JSON, and those always there.
 func jsonFields(t reflect.Type) (all, required []string) {
 	for f := range t.Fields() {
-		f := f
 		if f.Anonymous {
 			inner, always := jsonFields(f.Type)
 			all, required = append(all, inner...), append(required, always...)

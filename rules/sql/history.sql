@@ -1,8 +1,6 @@
 -- Records every change of a rule. It is installed anew each time, so that what
--- was dropped comes back.
-
--- Two that install it at once would be in each other's way.
-SELECT pg_advisory_xact_lock(hashtext('rate_limit_rule_history'));
+-- was dropped comes back, in one transaction with notify.sql, which keeps others
+-- from doing so at the same time.
 
 -- Whoever may change rules need not be allowed to write the history: the
 -- function does it as its owner.

@@ -1,6 +1,9 @@
 -- Lets a tenant and a route have several rows: one for each limit, and beside
 -- each a temporary one.
 
+-- Nobody installs triggers at the same time.
+SELECT pg_advisory_xact_lock(hashtext('rate_limit_rule_notify'));
+
 DO $$
 DECLARE
   narrow record;
