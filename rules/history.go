@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,23 +65,30 @@ func (s *session) recording(ctx context.Context) (bool, error) {
 	return triggers == recorders, nil
 }
 
+// renamed is the condition of the index rate_limit_rule_history_renamed.
+const renamed = "(old_row ->> 'tenant_id' <> tenant_id OR old_row ->> 'route_id' <> route_id)"
+
 // past returns the condition of a filter on the history. A row is meant if it was
 // or became one for them.
 func (f *Filter) past(args []any) (string, []any) {
-	var where strings.Builder
-	where.WriteString("true")
+	now, before := "true", renamed
 	for _, field := range [...]struct{ column, value string }{{"tenant_id", f.Tenant}, {"route_id", f.Route}} {
 		if field.value == "" {
 			continue
 		}
 		args = append(args, field.value)
-		where.WriteString(fmt.Sprintf(" AND (%[1]s = $%[2]d OR old_row ->> '%[1]s' = $%[2]d)", field.column, len(args)))
+		now += fmt.Sprintf(" AND %s = $%d", field.column, len(args))
+		before += fmt.Sprintf(" AND old_row ->> '%s' = $%d", field.column, len(args))
+	}
+	where := "true"
+	if len(args) > 0 {
+		where = "(" + now + " OR " + before + ")"
 	}
 	if f.Limit != "" {
 		args = append(args, f.Limit)
-		where.WriteString(fmt.Sprintf(" AND coalesce(new_row, old_row) ->> 'limit_name' = $%d", len(args)))
+		where += fmt.Sprintf(" AND coalesce(new_row, old_row) ->> 'limit_name' = $%d", len(args))
 	}
-	return where.String(), args
+	return where, args
 }
 
 // pastRow reads a row as the history keeps it; nil is none. What cannot be read

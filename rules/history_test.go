@@ -60,6 +60,11 @@ func TestHistory(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("history:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	d.exec("SET sluice.actor = 'a script'")
+	d.add("q", "r", 1)
+	if events := r.events(t, Filter{Tenant: "q"}); len(events) != 1 || events[0].Who != "a script" || events[0].User != "postgres" {
+		t.Errorf("events %+v, want one by a script", events)
+	}
 	if n := len(r.events(t, Filter{Tenant: "b"})); n != 2 {
 		t.Errorf("%d events of b, want 2", n)
 	}

@@ -77,7 +77,8 @@ func (p *program) printEvents(d *ruleDesk, events []rules.Event) {
 		if row == nil {
 			continue // by hand, in the table of the history
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", e.ID, moment(e.At), e.Who, d.shown("tenant", row.Tenant), d.shown("route", row.Route), what)
+		tenant, route := d.who(row)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", e.ID, moment(e.At), visible(e.Who), tenant, route, what)
 	}
 	w.Flush()
 }

@@ -58,9 +58,10 @@ func (p *program) rulesSet(ctx context.Context, args []string) int {
 	}
 	was := "new"
 	if before != nil {
-		was = "was " + rules.RuleOf(*before).Says()
+		was = "was " + saysRule(before)
 	}
-	fmt.Fprintf(p.stdout, "tenant %s, route %s: %s (%s)\n", d.shown("tenant", now.Tenant), d.shown("route", now.Route), rules.RuleOf(now).Says(), was)
+	tenant, route := d.who(&now)
+	fmt.Fprintf(p.stdout, "tenant %s, route %s: %s (%s)\n", tenant, route, saysRule(&now), was)
 	return exitOK
 }
 
@@ -132,7 +133,8 @@ func (p *program) rulesDelete(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.fail(err)
 	}
-	fmt.Fprintf(p.stdout, "deleted: tenant %s, route %s: %s\n", d.shown("tenant", gone.Tenant), d.shown("route", gone.Route), rules.RuleOf(gone).Says())
+	tenant, route := d.who(&gone)
+	fmt.Fprintf(p.stdout, "deleted: tenant %s, route %s: %s\n", tenant, route, saysRule(&gone))
 	return exitOK
 }
 
@@ -233,7 +235,7 @@ func (p *program) printRules(shown []*shownRule) int {
 		if r.Expires != nil {
 			until = moment(*r.Expires)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.ID, r.Tenant, r.Route, cmp.Or(r.Limit, "-"), r.Rate, r.Burst, cmp.Or(r.Algorithm, "-"), until, cmp.Or(r.Problem, "-"))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.ID, visible(r.Tenant), visible(r.Route), visible(cmp.Or(r.Limit, "-")), visible(r.Rate), r.Burst, visible(cmp.Or(r.Algorithm, "-")), until, visible(cmp.Or(r.Problem, "-")))
 	}
 	w.Flush()
 	return exitOK

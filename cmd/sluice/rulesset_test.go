@@ -92,6 +92,9 @@ func TestRulesSetListDelete(t *testing.T) {
 	d.plain(0, "of gone (new)", "", "set", "tenant=x", "1/s", "-limit", "gone")
 	d.rules(0, `limit_name "gone": the configuration has no limit of this name`, "", "list", "tenant=x")
 
+	d.plain(0, `"\x1b[31mred"`, "", "set", "tenant=\x1b[31mred", "1/s")
+	d.plain(0, `"\x1b[31mred"`, "", "list")
+
 	d.rules(0, "deleted: ", "", "delete", "tenant=key-a", "route=create-order", "-temporary")
 	d.rules(1, "", "there is no such rule", "delete", "tenant=key-a", "route=create-order", "-temporary")
 	d.rules(0, "50/s burst 60", "", "delete", "tenant=key-a", "route=create-order")

@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/sluice-limiter/sluice/policy"
 	"github.com/sluice-limiter/sluice/rules"
@@ -53,6 +56,20 @@ func (p *program) printJSON(value any) int {
 	return exitOK
 }
 
+// visible returns a text that a terminal shows and does not obey: names of tenants
+// hold anything.
+func visible(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// who returns whom a row is for.
+func (d *ruleDesk) who(row *policy.Row) (tenant, route string) {
+	return visible(d.shown("tenant", row.Tenant)), visible(d.shown("route", row.Route))
+}
+
 // fewChanges is how many changes of a plan are shown if not all are asked for.
 const fewChanges = 50
 
@@ -70,7 +87,8 @@ func (p *program) printPlan(d *ruleDesk, plan *rules.Plan, all bool) {
 		case c.After == nil:
 			row, sign = c.Before, "-"
 		}
-		fmt.Fprintf(w, "%s %s\t%s\t%s\n", sign, d.shown("tenant", row.Tenant), d.shown("route", row.Route), changeText(c))
+		tenant, route := d.who(row)
+		fmt.Fprintf(w, "%s %s\t%s\t%s\n", sign, tenant, route, changeText(c))
 	}
 	w.Flush()
 	if more := len(plan.Changes) - fewChanges; more > 0 && !all {
@@ -90,12 +108,15 @@ func changeText(c rules.Change) string {
 	case c.Before == nil && c.After == nil:
 		return ""
 	case c.Before == nil:
-		return rules.RuleOf(*c.After).Says()
+		return saysRule(c.After)
 	case c.After == nil:
-		return rules.RuleOf(*c.Before).Says()
+		return saysRule(c.Before)
 	}
-	return rules.RuleOf(*c.Before).Says() + " -> " + rules.RuleOf(*c.After).Says()
+	return saysRule(c.Before) + " -> " + saysRule(c.After)
 }
+
+// saysRule returns what a rule says.
+func saysRule(row *policy.Row) string { return visible(rules.RuleOf(*row).Says()) }
 
 // moment writes a time so that it can be given to rollback.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -23,6 +23,9 @@ BEGIN
     new_row JSONB
   )';
   EXECUTE 'CREATE INDEX IF NOT EXISTS rate_limit_rule_history_place ON ' || home || '.rate_limit_rule_history (tenant_id, route_id, id)';
+  -- Rows that were renamed are found by their old names too.
+  EXECUTE 'CREATE INDEX IF NOT EXISTS rate_limit_rule_history_renamed ON ' || home || '.rate_limit_rule_history ((old_row ->> ''tenant_id''), (old_row ->> ''route_id''))
+    WHERE old_row ->> ''tenant_id'' <> tenant_id OR old_row ->> ''route_id'' <> route_id';
   EXECUTE 'CREATE INDEX IF NOT EXISTS rate_limit_rule_history_time ON ' || home || '.rate_limit_rule_history USING brin (changed_at)';
 END
 $$;
