@@ -275,9 +275,10 @@ func TestPutOtherTypes(t *testing.T) {
 	if err != nil || len(back) != 1 || !alike(&back[0], &now) || back[0].ID != now.ID {
 		t.Errorf("after the rollback %+v, %v, want %+v", back, err, now)
 	}
-	if _, _, err := r.Put(t.Context(), Write{Row: rule(t, "no-uuid", "r", "1/s", 0)}); err == nil {
-		t.Error("no error for a tenant that is no UUID")
+	if _, _, err := r.Put(t.Context(), Write{Row: rule(t, "no-uuid", "r", "1/s", 0)}); !errors.Is(err, ErrValue) {
+		t.Errorf("Put of a tenant that is no UUID: %v, want ErrValue", err)
 	}
+	d.exec("INSERT INTO rate_limit_rule (route_id) VALUES (NULL); UPDATE rate_limit_rule SET capacity = 1; DELETE FROM rate_limit_rule")
 }
 
 // A temporary rule goes in front of a lasting one and goes away by itself.

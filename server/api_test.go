@@ -160,6 +160,7 @@ func TestRulesAPIMistakes(t *testing.T) {
 		{`{"tenant": "a", "route": "r", "rate": "1/s", "burst": 5, "limit": "login"}`, "only token_bucket has a burst"},
 		{`{"tenant": "a", "route": "r", "rate": "1/s", "for": "soon"}`, "for: "},
 		{`{"tenant": "a", "route": "r", "rate": "1/s", "for": "1h", "expires_at": "2099-01-01T00:00:00Z"}`, "want one of them"},
+		{`{"tenant": "a", "route": "r", "rate": "1/s", "expires_at": "soon"}`, "expires_at: \\\"soon\\\": want a time such as 2026-01-02T15:04:05Z"},
 		{`{"tenant": "a", "route": "r", "rate": "1/s", "expires_at": "2001-01-01T00:00:00Z"}`, "it is over"},
 		{`{"tenant": "` + strings.Repeat("x", 65) + `", "route": "r", "rate": "1/s"}`, "longer than its column"},
 		{`{"tenant": "a\u0000", "route": "r", "rate": "1/s"}`, "tenant: want text in UTF-8 without NUL"},
@@ -233,6 +234,22 @@ func TestListRules(t *testing.T) {
 		t.Errorf("rules by a hash: %+v, want rule 2", page.Rules)
 	}
 	r.authorized("GET", "/v1/rules?limit=gone", "").wants(t, 200, `"problem":"limit_name \"gone\": the configuration has no limit`, nil)
+}
+
+// Where nobody tells of changes, the instance that makes one looks.
+func TestRulesAPIWithoutTriggers(t *testing.T) {
+	d := newRulesDB(t)
+	if _, err := d.conn.Exec(t.Context(), "ALTER TABLE rate_limit_rule DISABLE TRIGGER USER"); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, d.apiYAML(), "token", testToken)
+	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	var made writeAnswer
+	r.authorized("PUT", "/v1/rules", `{"tenant": "key-a", "route": "all", "rate": "3/s", "expires_at": "`+at+`"}`).wants(t, 201, `"in_force":true`, &made)
+	if made.Rule.Expires == nil || made.Rule.Expires.Format(time.RFC3339) != at {
+		t.Errorf("expires %v, want %s", made.Rule.Expires, at)
+	}
+	r.authorized("DELETE", fmt.Sprintf("/v1/rules/%d", made.Rule.ID), "", "If-Match: *").wants(t, 200, `"in_force":true`, nil)
 }
 
 // Of a file the rules are listed, and stay as they are.

@@ -28,11 +28,11 @@ type placeBody struct {
 
 // A rateBody says how much a rule lets pass, and for how long.
 type rateBody struct {
-	Rate      string     `json:"rate"`
-	Burst     int64      `json:"burst"`
-	Algorithm string     `json:"algorithm"`
-	Expires   *time.Time `json:"expires_at"`
-	For       string     `json:"for"` // in place of expires_at: "2h"
+	Rate      string `json:"rate"`
+	Burst     int64  `json:"burst"`
+	Algorithm string `json:"algorithm"`
+	Expires   string `json:"expires_at"` // RFC 3339; "": never
+	For       string `json:"for"`        // in place of expires_at: "2h"
 }
 
 // A writeAnswer says what became of a rule.
@@ -167,25 +167,37 @@ func (s *state) known(row *policy.Row) int64 {
 // row reads a body as a row for the limits of a set.
 func (b *ruleBody) row(set *policy.Set) (policy.Row, time.Duration, error) {
 	rule := rules.Rule{Tenant: b.Tenant, Route: b.Route, Limit: b.Limit, Rate: b.Rate, Burst: b.Burst, Algorithm: b.Algorithm}
-	var term time.Duration
-	switch {
-	case b.Rate == "":
+	if b.Rate == "" {
 		return policy.Row{}, 0, errors.New("rate: missing: want one such as 100/s")
-	case b.For != "" && b.Expires != nil:
-		return policy.Row{}, 0, errors.New("for and expires_at both say when the rule ends: want one of them")
-	case b.For != "":
-		var err error
-		if term, err = rules.ParseTerm(b.For); err != nil {
-			return policy.Row{}, 0, fmt.Errorf("for: %w", err)
-		}
-		rule.Expires = time.Now().Add(term) // the database's clock says it better
-	case b.Expires != nil && !b.Expires.After(time.Now()):
-		return policy.Row{}, 0, errors.New("expires_at: it is over: want a time to come, or none")
-	case b.Expires != nil:
-		rule.Expires = *b.Expires
+	}
+	var term time.Duration
+	var err error
+	if rule.Expires, term, err = b.end(time.Now()); err != nil {
+		return policy.Row{}, 0, err
 	}
 	row, err := rule.Row(set)
 	return row, term, err
+}
+
+// end says when the rule ends; term, if not 0, says it by the clock of the database.
+func (b *rateBody) end(now time.Time) (at time.Time, term time.Duration, err error) {
+	switch {
+	case b.For != "" && b.Expires != "":
+		return at, 0, errors.New("for and expires_at both say when the rule ends: want one of them")
+	case b.For != "":
+		if term, err = rules.ParseTerm(b.For); err != nil {
+			return at, 0, fmt.Errorf("for: %w", err)
+		}
+		return now.Add(term), term, nil
+	case b.Expires != "":
+		if at, err = time.Parse(time.RFC3339, b.Expires); err != nil {
+			return at, 0, fmt.Errorf("expires_at: %.40q: want a time such as 2026-01-02T15:04:05Z", b.Expires)
+		}
+		if !at.After(now) {
+			return at, 0, errors.New("expires_at: it is over: want a time to come, or none")
+		}
+	}
+	return at, 0, nil
 }
 
 // deleteRule answers DELETE /v1/rules/{id}.
