@@ -64,6 +64,12 @@ func (d *decoder) snapshot(n strictyaml.Node, database string) string {
 	place := database
 	if u, err := url.Parse(database); err == nil {
 		place = u.Host + u.Path
+		// Of one database the schemas are others.
+		for _, name := range []string{"search_path", "options"} {
+			if value := u.Query().Get(name); value != "" {
+				place += "?" + name + "=" + value
+			}
+		}
 	}
 	sum := sha256.Sum256([]byte(place))
 	return filepath.Join(dir, "rules-"+hex.EncodeToString(sum[:4])+".snapshot")

@@ -187,6 +187,10 @@ func TestRulesInTheFile(t *testing.T) {
 	if match, err := filepath.Match("/var/lib/sluice/rules-????????.snapshot", c.Rules.Snapshot); err != nil || !match {
 		t.Errorf("snapshot %q", c.Rules.Snapshot)
 	}
+	staging, err := decode(t, `rules: {url: "postgres://u:p@h/x?search_path=staging"}`+"\n"+wideYAML)
+	if err != nil || staging.Rules.Snapshot == c.Rules.Snapshot {
+		t.Errorf("snapshot %q, %v; want another for another schema", staging.Rules.Snapshot, err)
+	}
 	if !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "rows without a limit_name are skipped") }) {
 		t.Errorf("warnings %q, want one about the missing limit", c.Warnings)
 	}
