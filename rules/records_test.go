@@ -281,6 +281,31 @@ func TestPutOtherTypes(t *testing.T) {
 	d.exec("INSERT INTO rate_limit_rule (route_id) VALUES (NULL); UPDATE rate_limit_rule SET capacity = 1; DELETE FROM rate_limit_rule")
 }
 
+// An import and a delete do not wait for each other.
+func TestDeleteBesideImport(t *testing.T) {
+	d := migrated(t)
+	r := recordsOf(t, d.url)
+	row := r.mustPut(t, rule(t, "a", "r", "1/s", 0))
+	d.exec("BEGIN; LOCK TABLE rate_limit_rule IN SHARE ROW EXCLUSIVE MODE") // as an import does
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Delete(t.Context(), row.ID, Expectation{}, "")
+		done <- err
+	}()
+	eventually(t, "a delete that waits", func() bool {
+		var waits bool
+		if err := d.conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'rate_limit_rule'::regclass)").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		return waits
+	})
+	d.exec("UPDATE rate_limit_rule SET capacity = 2")
+	d.exec("COMMIT")
+	if err := <-done; err != nil {
+		t.Errorf("Delete: %v", err)
+	}
+}
+
 // A temporary rule goes in front of a lasting one and goes away by itself.
 func TestTemporary(t *testing.T) {
 	d := migrated(t)

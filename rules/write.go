@@ -80,10 +80,17 @@ func (r *Records) Put(ctx context.Context, w Write) (before *policy.Row, now pol
 	return before, now, err
 }
 
+// announce takes the lock on the table that an import waits for, before any on a
+// row: else each could wait for the other.
+func (s *session) announce(ctx context.Context) error {
+	_, err := s.Exec(ctx, "LOCK TABLE rate_limit_rule IN ROW EXCLUSIVE MODE")
+	return err
+}
+
 // settle keeps others from writing for the same spot and says when the row
-// expires. The lock on the table comes first: it is what an import waits for.
+// expires.
 func (s *session) settle(ctx context.Context, w *Write) error {
-	if _, err := s.Exec(ctx, "LOCK TABLE rate_limit_rule IN ROW EXCLUSIVE MODE"); err != nil {
+	if err := s.announce(ctx); err != nil {
 		return err
 	}
 	if w.For > 0 {
@@ -253,6 +260,9 @@ func (e *columnError) Unwrap() error { return ErrColumn }
 // [*ConflictError], or wraps the database's.
 func (r *Records) Delete(ctx context.Context, id int64, expect Expectation, actor string) (gone policy.Row, err error) {
 	err = r.transact(ctx, actor, pgx.TxOptions{}, func(s *session) error {
+		if err := s.announce(ctx); err != nil {
+			return err
+		}
 		before, err := s.find(ctx, &policy.Row{ID: id})
 		switch {
 		case err != nil:
