@@ -24,7 +24,8 @@ type Event struct {
 	Change
 }
 
-// History returns the last changes of rows, the latest first, at most so many.
+// History returns the last changes of rows, the latest first, at most so many; 0
+// is all.
 // recording is false if further changes are not recorded: the triggers are
 // missing or disabled. Without a history the error is [ErrNoHistory].
 func (r *Records) History(ctx context.Context, f Filter, most int) (events []Event, recording bool, err error) {
@@ -34,7 +35,7 @@ func (r *Records) History(ctx context.Context, f Filter, most int) (events []Eve
 		}
 		where, args := f.past(nil)
 		args = append(args, most)
-		rows, err := s.Query(ctx, fmt.Sprintf("SELECT id, changed_at, actor, db_user, old_row, new_row FROM rate_limit_rule_history WHERE %s ORDER BY id DESC LIMIT $%d", where, len(args)), args...)
+		rows, err := s.Query(ctx, fmt.Sprintf("SELECT id, changed_at, actor, db_user, old_row, new_row FROM rate_limit_rule_history WHERE %s ORDER BY id DESC LIMIT nullif($%d::bigint, 0)", where, len(args)), args...)
 		if err != nil {
 			return err
 		}

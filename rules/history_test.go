@@ -134,6 +134,19 @@ func TestHistoryInAnotherSchema(t *testing.T) {
 	}
 }
 
+// What records changes acts as the owner of the table and calls nothing that
+// others made.
+func TestHistoryCallsNothingOfOthers(t *testing.T) {
+	d := migrated(t)
+	d.add("a", "r", 5)
+	d.exec("CREATE FUNCTION to_jsonb(rate_limit_rule) RETURNS jsonb LANGUAGE sql AS 'SELECT NULL::jsonb'")
+	d.exec("TRUNCATE rate_limit_rule")
+	events, _, err := recordsOf(t, d.url).History(t.Context(), Filter{}, 0)
+	if err != nil || len(events) != 2 || events[0].Before == nil || events[0].Before.Capacity != 5 {
+		t.Errorf("History = %+v, %v, want the row that went", events, err)
+	}
+}
+
 func TestRollback(t *testing.T) {
 	d := migrated(t)
 	r := recordsOf(t, d.url)

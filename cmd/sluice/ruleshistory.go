@@ -31,7 +31,7 @@ type shownEvent struct {
 
 func (p *program) rulesHistory(ctx context.Context, args []string) int {
 	f := p.flags("rules history", "-c FILE [tenant=T] [route=R]", rulesHistoryHelp)
-	n := f.Int("n", 20, "`NUMBER` of changes at most")
+	n := f.Int("n", 20, "`NUMBER` of changes at most; 0 is all")
 	asJSON := f.Bool("json", false, "print JSON")
 	d, words, code, done := p.desk(f, args, anyWords)
 	if done {

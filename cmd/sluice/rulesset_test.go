@@ -162,6 +162,7 @@ func TestRulesHistoryAndRollback(t *testing.T) {
 	d.rules(0, "", "", "set", "tenant=key-a", "20/s", "-as", "bob")
 	d.rules(0, "", "", "set", "tenant=key-b", "30/s", "-as", "bob")
 	d.plain(0, "deleted", "", "delete", "tenant=key-a")
+	d.rules(0, "\n1 ", "", "history", "-n", "0") // all
 	out, _ := d.rules(0, "CHANGE", "", "history")
 	for _, want := range []string{"ann", "new: 10/s", "bob", "10/s -> 20/s", "deleted: 20/s", "\n4 ", "\n1 "} {
 		if !strings.Contains(out, want) {

@@ -5,7 +5,8 @@
 -- A table that allows nulls takes them as before.
 --
 -- Whoever may change rules need not be allowed to write the history: the
--- function does it as its owner.
+-- function does it as its owner. to_jsonb is named with its schema: one that
+-- somebody else made for rows of the table would fit better, and be called.
 CREATE OR REPLACE FUNCTION rate_limit_rule_record() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -16,11 +17,11 @@ DECLARE
 BEGIN
   IF TG_OP = 'INSERT' THEN
     INSERT INTO rate_limit_rule_history (changed_at, actor, db_user, operation, rule_id, tenant_id, route_id, old_row, new_row)
-      SELECT at, who, db, 'create', coalesce(n.id, 0), coalesce(n.tenant_id::text, ''), coalesce(n.route_id::text, ''), NULL, to_jsonb(n)
+      SELECT at, who, db, 'create', coalesce(n.id, 0), coalesce(n.tenant_id::text, ''), coalesce(n.route_id::text, ''), NULL, pg_catalog.to_jsonb(n)
       FROM new_rows AS n ORDER BY n.id;
   ELSIF TG_OP = 'DELETE' THEN
     INSERT INTO rate_limit_rule_history (changed_at, actor, db_user, operation, rule_id, tenant_id, route_id, old_row, new_row)
-      SELECT at, who, db, 'delete', coalesce(o.id, 0), coalesce(o.tenant_id::text, ''), coalesce(o.route_id::text, ''), to_jsonb(o), NULL
+      SELECT at, who, db, 'delete', coalesce(o.id, 0), coalesce(o.tenant_id::text, ''), coalesce(o.route_id::text, ''), pg_catalog.to_jsonb(o), NULL
       FROM old_rows AS o ORDER BY o.id;
   ELSIF TG_OP = 'UPDATE' THEN
     -- A row whose number was changed is two: one that went and one that came.
@@ -28,13 +29,13 @@ BEGIN
       SELECT at, who, db,
         CASE WHEN o.id IS NULL THEN 'create' WHEN n.id IS NULL THEN 'delete' ELSE 'change' END,
         coalesce(n.id, o.id, 0), coalesce(n.tenant_id::text, o.tenant_id::text, ''), coalesce(n.route_id::text, o.route_id::text, ''),
-        CASE WHEN o.id IS NOT NULL THEN to_jsonb(o) END, CASE WHEN n.id IS NOT NULL THEN to_jsonb(n) END
+        CASE WHEN o.id IS NOT NULL THEN pg_catalog.to_jsonb(o) END, CASE WHEN n.id IS NOT NULL THEN pg_catalog.to_jsonb(n) END
       FROM old_rows AS o FULL JOIN new_rows AS n ON n.id = o.id
-      WHERE to_jsonb(o) - 'updated_at' IS DISTINCT FROM to_jsonb(n) - 'updated_at'
+      WHERE pg_catalog.to_jsonb(o) - 'updated_at' IS DISTINCT FROM pg_catalog.to_jsonb(n) - 'updated_at'
       ORDER BY coalesce(n.id, o.id);
   ELSE
     INSERT INTO rate_limit_rule_history (changed_at, actor, db_user, operation, rule_id, tenant_id, route_id, old_row, new_row)
-      SELECT at, who, db, 'delete', coalesce(o.id, 0), coalesce(o.tenant_id::text, ''), coalesce(o.route_id::text, ''), to_jsonb(o), NULL
+      SELECT at, who, db, 'delete', coalesce(o.id, 0), coalesce(o.tenant_id::text, ''), coalesce(o.route_id::text, ''), pg_catalog.to_jsonb(o), NULL
       FROM rate_limit_rule AS o ORDER BY o.id;
   END IF;
   RETURN NULL;
