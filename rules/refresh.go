@@ -58,6 +58,9 @@ func (t *Table) refreshSome(ctx context.Context, ids []int64) error {
 func (t *Table) refreshAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+	if err := t.greet(ctx); err != nil {
+		return err
+	}
 	anew := t.reload.Swap(false)
 	err := pgx.BeginTxFunc(ctx, t.conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		return t.compare(ctx, tx, anew)
@@ -70,11 +73,18 @@ func (t *Table) refreshAll(ctx context.Context) error {
 	}
 	now := time.Now()
 	t.looked, t.pollAt = now, now.Add(t.o.Poll)
-	t.looks++
 	if t.status.reached() {
 		t.log.Info("rules are read from the database again")
 	}
 	return nil
+}
+
+// greet asks the database for a sign of life: a connection that is open and dead
+// is noticed sooner than a question about all rows may take.
+func (t *Table) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.answer)
+	defer cancel()
+	return t.conn.Ping(ctx)
 }
 
 // A total is what one question tells of the whole table.

@@ -13,6 +13,8 @@ type Status struct {
 	Since time.Time
 	// Problem is why; "" if the database answers. It holds no password.
 	Problem string
+	// Looks counts how often the table was looked at as a whole.
+	Looks int64
 	// Loads counts how often all rows were fetched, Fetches how often some
 	// were, and Rows how many these were.
 	Loads, Fetches, Rows int64
@@ -70,6 +72,7 @@ func (b *statusBook) failed(err error, now time.Time) (news bool) {
 func (b *statusBook) reached() (news bool) {
 	b.change(func(s *Status) {
 		news = s.Stale
+		s.Looks++
 		s.Stale, s.Since, s.Problem = false, time.Time{}, ""
 	})
 	return news

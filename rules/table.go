@@ -62,10 +62,10 @@ type Table struct {
 	retryAt time.Time
 	retry   time.Duration
 	looked  time.Time // when the table was last looked at as a whole
-	looks   int64     // how often
 	uneven  bool      // rows share an id
 	fetched time.Time // when anything was last fetched
 	keeper  *keeper
+	answer  time.Duration // a connection that says nothing for so long is dead
 
 	note   chan struct{} // somebody asks to look
 	reload atomic.Bool   // values changed: what is known is worth nothing
@@ -101,6 +101,7 @@ func NewTable(o TableOptions) (*Table, error) {
 	t := &Table{
 		o: o, source: source, log: log.With(slog.String("database", source.name)),
 		reader: rowReader{value: o.Value}, told: make(map[int64]string), note: make(chan struct{}, 1),
+		answer: fetchTimeout,
 	}
 	if o.Snapshot != "" {
 		t.keeper = newKeeper(o.Snapshot, source.name, t.log)

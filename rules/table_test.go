@@ -324,7 +324,7 @@ func TestNonsenseIsNotLookedAtEachTime(t *testing.T) {
 	i.wants("a", "r", 5)
 	i.stop()
 	most := 2 + int64(time.Since(start)/lookGap)
-	if n := i.table.looks; n > most {
+	if n := i.table.Status().Looks; n > most {
 		t.Errorf("%d looks at the table in %v, want at most %d", n, time.Since(start), most)
 	}
 }

@@ -236,6 +236,21 @@ func TestListRules(t *testing.T) {
 	r.authorized("GET", "/v1/rules?limit=gone", "").wants(t, 200, `"problem":"limit_name \"gone\": the configuration has no limit`, nil)
 }
 
+// Where the database tells of changes, it is not asked for a look at the whole
+// table after each.
+func TestWritesAskForNoLook(t *testing.T) {
+	d := newRulesDB(t)
+	r := start(t, d.apiYAML(), "token", testToken)
+	before := r.Server.rules.Status().Looks
+	const writes = 20
+	for n := range writes {
+		r.authorized("PUT", "/v1/rules", fmt.Sprintf(`{"tenant": "key-%d", "route": "all", "rate": "3/s"}`, n)).wants(t, 201, `"in_force":true`, nil)
+	}
+	if n := r.Server.rules.Status().Looks - before; n > writes/2 {
+		t.Errorf("%d looks at the table for %d writes, want few", n, writes)
+	}
+}
+
 // Where nobody tells of changes, the instance that makes one looks.
 func TestRulesAPIWithoutTriggers(t *testing.T) {
 	d := newRulesDB(t)

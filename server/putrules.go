@@ -49,6 +49,10 @@ type writeAnswer struct {
 const (
 	writeTimeout = 15 * time.Second
 	forceTimeout = 2 * time.Second
+	// toldTimeout is how long the database is given to tell of the write by
+	// itself. To look costs it a scan of the table, which looks in a row wait
+	// for.
+	toldTimeout = 250 * time.Millisecond
 )
 
 // putRule answers PUT /v1/rules: it makes a rule for a tenant and a route, or
@@ -220,12 +224,14 @@ func (s *Server) deleteRule(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, writeAnswer{Rule: s.now.Load().config.shownRow(&gone), InForce: s.awaitRow(ctx, id, "")})
 }
 
-// awaitRow has this instance look at the table and waits until it goes by a
-// version of a row, "" being none. It says whether it does.
+// awaitRow waits until this instance goes by a version of a row, "" being none,
+// and has it look at the table if nobody tells it of the change. It says whether
+// the instance goes by it.
 func (s *Server) awaitRow(ctx context.Context, id int64, version string) bool {
-	s.rules.Look()
 	ctx, cancel := context.WithTimeout(ctx, forceTimeout)
 	defer cancel()
+	untold := time.NewTimer(toldTimeout)
+	defer untold.Stop()
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -236,6 +242,8 @@ func (s *Server) awaitRow(ctx context.Context, id int64, version string) bool {
 		select {
 		case <-ctx.Done():
 			return false
+		case <-untold.C:
+			s.rules.Look()
 		case <-look.C:
 		}
 	}
