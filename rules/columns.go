@@ -35,6 +35,15 @@ var (
 	times = []string{"timestamptz", "timestamp"}
 )
 
+// What a time and an interval are read as, in microseconds. No value that a
+// column can hold may be an error: that would be one of the whole question. A
+// time without a zone is meant as the database compares it with its clock; one
+// that is very far away is never.
+const (
+	expiresSQL  = "CASE WHEN isfinite(expires_at) AND expires_at < '100000-01-01' THEN (extract(epoch FROM expires_at::timestamptz) * 1000000)::bigint END"
+	intervalSQL = "CASE WHEN period IS NOT NULL THEN (greatest(least(extract(epoch FROM period), 1e12), -1e12) * 1000000)::bigint || 'us' END"
+)
+
 // discover reads which of the columns that a row may have are there.
 func discover(ctx context.Context, tx pgx.Tx) (columns, error) {
 	rows, err := tx.Query(ctx, columnsSQL)
@@ -74,10 +83,10 @@ func choose(types map[string]string, notifies bool) (columns, error) {
 		return as
 	}
 	textOrUUID := append(slices.Clone(words), "uuid")
-	expires := column("expires_at", "CASE WHEN isfinite(expires_at) THEN (extract(epoch FROM expires_at) * 1000000)::bigint END", "NULL::bigint", false, times...)
+	expires := column("expires_at", expiresSQL, "NULL::bigint", false, times...)
 	period := "period::text"
 	if types["period"] == "interval" {
-		period = "(extract(epoch FROM period) * 1000000)::bigint || 'us'"
+		period = intervalSQL
 	}
 	fields := []string{
 		column("id", "id::bigint", "", true, whole...),

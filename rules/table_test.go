@@ -115,6 +115,55 @@ func TestColumnsAreAddedLater(t *testing.T) {
 	eventually(t, "a row of an unknown limit", func() bool { return i.current().BadRowCount() == 1 })
 }
 
+// A migration tells instances to look, so that what is written into new columns
+// right after it is not read without them.
+func TestMigrationIsToldOf(t *testing.T) {
+	d := newDB(t, sharedServer(t))
+	d.exec(tableSQL)
+	d.add("a", "r", 5)
+	i := follow(t, d.url, nil) // no poll within the test
+	if _, err := Migrate(t.Context(), d.url); err != nil {
+		t.Fatal(err)
+	}
+	d.exec("UPDATE rate_limit_rule SET limit_name = 'nowhere'")
+	eventually(t, "a row of an unknown limit", func() bool { return i.current().BadRowCount() == 1 })
+}
+
+// A value that is out of all bounds is no reason to do without the other rows.
+func TestTimesFarAway(t *testing.T) {
+	d := newDB(t, sharedServer(t))
+	d.exec(`CREATE TABLE rate_limit_rule (id BIGINT, tenant_id TEXT, route_id TEXT, capacity INT, refill_per_second INT, period INTERVAL, expires_at TIMESTAMPTZ);
+		INSERT INTO rate_limit_rule VALUES
+			(1, 'a', 'r', 5, 5, NULL, '294276-12-31'),
+			(2, 'b', 'r', 6, 6, '178000000 years', NULL),
+			(3, 'c', 'r', 7, 7, '1 minute', '4713-01-01 BC'),
+			(4, 'd', 'r', 8, 8, '1 minute', NULL)`)
+	i := follow(t, d.url, nil)
+	i.wants("d", "r", 8)
+	i.wants("a", "r", 5)
+	if r, _ := i.current().Row(1); !r.Expires.IsZero() {
+		t.Errorf("a row until %v, want it to last", r.Expires)
+	}
+	if bad := i.current().BadRows(10); len(bad) != 1 || bad[0].ID != 2 || i.current().RowCount() != 3 {
+		t.Errorf("%d rows, bad %+v; want 3, of which number 2 is bad", i.current().RowCount(), bad)
+	}
+}
+
+// A time without a zone is one of the database's zone, when rows are chosen as
+// when they expire.
+func TestTimesWithoutZone(t *testing.T) {
+	d := newDB(t, sharedServer(t))
+	d.exec("CREATE TABLE rate_limit_rule (id BIGINT, tenant_id TEXT, route_id TEXT, capacity INT, refill_per_second INT, expires_at TIMESTAMP)")
+	d.exec("ALTER DATABASE " + d.name + " SET timezone = 'America/New_York'")
+	d.conn = connectTo(t, d.url)
+	d.exec("INSERT INTO rate_limit_rule VALUES (1, 'a', 'r', 5, 5, localtimestamp + interval '1 hour')")
+	i := load(t, d.url, nil)
+	defer i.table.Close()
+	if r, _ := i.current().Row(1); time.Until(r.Expires).Round(time.Minute) != time.Hour {
+		t.Errorf("a row for %v more, want an hour", time.Until(r.Expires))
+	}
+}
+
 func TestTemporaryRows(t *testing.T) {
 	d := migrated(t)
 	d.exec("ALTER TABLE rate_limit_rule DROP CONSTRAINT rate_limit_rule_tenant_id_route_id_key")
