@@ -29,6 +29,10 @@ func (p *program) rulesExport(ctx context.Context, args []string) int {
 	if !ok {
 		return exitUsage
 	}
+	var err error
+	if filter.Tenant, err = d.stored(ctx, filter.Tenant, false); err != nil {
+		return p.fail(err)
+	}
 	rows, err := d.List(ctx, filter, 0)
 	if err != nil {
 		return p.fail(err)

@@ -41,6 +41,10 @@ func (p *program) rulesHistory(ctx context.Context, args []string) int {
 	if !ok {
 		return exitUsage
 	}
+	var err error
+	if filter.Tenant, err = d.stored(ctx, filter.Tenant, true); err != nil {
+		return p.fail(err)
+	}
 	events, recording, err := d.History(ctx, filter, *n)
 	if err != nil {
 		return p.fail(err)
@@ -116,6 +120,9 @@ func (p *program) rulesRollback(ctx context.Context, args []string) int {
 		return p.misuse(f, "%v", err)
 	case *yes && *dry:
 		return p.misuse(f, "-yes and -dry-run: want one of them")
+	}
+	if filter.Tenant, err = d.stored(ctx, filter.Tenant, true); err != nil {
+		return p.fail(err)
 	}
 	plan, err := d.Rollback(ctx, rules.Rollback{To: point, Filter: filter, DryRun: !*yes, Actor: cmp.Or(*who, p.actor())})
 	if errors.Is(err, rules.ErrNoRow) {

@@ -41,6 +41,9 @@ func (p *program) rulesSet(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.misuse(f, "%v", err)
 	}
+	if rule.Tenant, err = d.stored(ctx, rule.Tenant, false); err != nil {
+		return p.fail(err)
+	}
 	rule.Limit = *limit
 	w := rules.Write{Actor: cmp.Or(*who, p.actor())}
 	if *term != "" {
@@ -141,6 +144,10 @@ func (p *program) rulesDelete(ctx context.Context, args []string) int {
 // findOne returns the number of the one rule for a place.
 func (d *ruleDesk) findOne(ctx context.Context, place rules.Filter, limit string, temporary bool) (int64, error) {
 	place.Tenant, place.Route = cmp.Or(place.Tenant, policy.AnyValue), cmp.Or(place.Route, policy.AnyValue)
+	var err error
+	if place.Tenant, err = d.stored(ctx, place.Tenant, false); err != nil {
+		return 0, err
+	}
 	rows, err := d.List(ctx, place, 0)
 	if err != nil {
 		return 0, err
@@ -182,6 +189,10 @@ func (p *program) rulesList(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	filter.Limit = *limit
+	var err error
+	if filter.Tenant, err = d.stored(ctx, filter.Tenant, false); err != nil {
+		return p.fail(err)
+	}
 	most := *n
 	if most > 0 {
 		most++ // to see whether there are more

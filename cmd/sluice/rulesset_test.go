@@ -154,6 +154,33 @@ func TestRulesMisuse(t *testing.T) {
 	}
 }
 
+// A tenant that is secret is found by its key and by the hash that is shown,
+// whichever of the two the table has.
+func TestRulesOfTenantByHash(t *testing.T) {
+	d := newDesk(t)
+	d.rules(0, "", "", "migrate")
+	d.rules(0, "(new)", "", "set", "tenant=key-a", "10/s")
+	out, _ := d.rules(0, "", "", "list", "-json")
+	_, hash, _ := strings.Cut(out, `"tenant":"`)
+	hash, _, _ = strings.Cut(hash, `"`)
+	if !strings.HasPrefix(hash, "key:") {
+		t.Fatalf("list: %s, want a hash", out)
+	}
+	d.rules(0, "10/s", "", "list", "tenant="+hash)
+	d.rules(0, "key-a", "", "export", "tenant="+hash)
+	d.rules(0, "(was 10/s)", "", "set", "tenant="+hash, "20/s")
+	d.rules(0, "10/s -> 20/s", "", "history", "tenant="+hash)
+	d.rules(0, "deleted", "", "delete", "tenant="+hash)
+	d.rules(0, "deleted: 20/s", "", "history", "tenant="+hash)
+	d.rules(0, "1 added", "", "rollback", "-before", "3", "-yes", "tenant="+hash)
+	d.rules(0, "deleted", "", "delete", "tenant=key-a")
+	d.rules(0, "(new)", "", "set", "tenant="+hash, "30/s")
+	d.rules(0, "(was 30/s)", "", "set", "tenant=key-a", "40/s")
+	d.plain(0, "(new)", "", "set", "tenant=key-a", "50/s") // knows nothing of secrets
+	d.rules(1, "", "stands there twice", "delete", "tenant=key-a")
+	d.rules(0, "40/s", "", "list")
+}
+
 func TestRulesHistoryAndRollback(t *testing.T) {
 	d := newDesk(t)
 	d.rules(0, "", "", "migrate")
