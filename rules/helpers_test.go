@@ -86,10 +86,11 @@ func newDB(t testing.TB, p *servers.Postgres) *db {
 	return &db{t: t, url: p.URL(name), name: name, conn: connectTo(t, p.URL(name))}
 }
 
-// migrated has a table with all columns and the triggers.
+// migrated has the table that operators expect, with all columns and the triggers.
 func migrated(t testing.TB) *db {
 	t.Helper()
 	d := newDB(t, sharedServer(t))
+	d.exec(tableSQL)
 	if _, err := Migrate(t.Context(), d.url); err != nil {
 		t.Fatal(err)
 	}

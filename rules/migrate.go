@@ -32,8 +32,10 @@ const versions = "rate_limit_rule_version"
 
 // Migrate makes the table rate_limit_rule in a database, or adds to one that is
 // there what it lacks, and installs the triggers that tell of changes and record
-// them; those that were dropped come back. It may be called again and from several places
-// at once. It returns the names of the steps that had not been made before.
+// them; those that were dropped come back. A table that it makes has room for a
+// temporary row beside a lasting one (see [AllowSeveral]); what one that was there
+// allows stays as it is. It may be called again and from several places at once. It
+// returns the names of the steps that had not been made before.
 func Migrate(ctx context.Context, url string) (made []string, err error) {
 	d, err := parseDatabase(url)
 	if err != nil {
@@ -49,6 +51,14 @@ func Migrate(ctx context.Context, url string) (made []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("rules: migrate: %w", err)
 	}
+	script := notifySQL + historySQL
+	var there bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass('rate_limit_rule') IS NOT NULL").Scan(&there); err != nil {
+		return nil, explainMigration(err)
+	}
+	if !there {
+		script += severalSQL
+	}
 	results, err := steps.Up(ctx)
 	for _, r := range results {
 		made = append(made, r.Source.Path)
@@ -57,10 +67,28 @@ func Migrate(ctx context.Context, url string) (made []string, err error) {
 		return made, explainMigration(err)
 	}
 	// Without arguments several statements are one transaction.
-	if _, err := db.ExecContext(ctx, notifySQL+historySQL); err != nil {
+	if _, err := db.ExecContext(ctx, script); err != nil {
 		return made, explainMigration(err)
 	}
 	return made, nil
+}
+
+// Narrow says whether the table allows one row alone for a tenant and a route.
+func Narrow(ctx context.Context, url string) (bool, error) {
+	d, err := parseDatabase(url)
+	if err != nil {
+		return false, err
+	}
+	conn, err := d.connect(ctx)
+	if err != nil {
+		return false, fmt.Errorf("rules: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var narrow bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('rate_limit_rule_place') IS NULL").Scan(&narrow); err != nil {
+		return false, fmt.Errorf("rules: %w", err)
+	}
+	return narrow, nil
 }
 
 // AllowSeveral lets the table, which [Migrate] made or extended, hold several

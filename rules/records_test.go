@@ -306,9 +306,31 @@ func TestDeleteBesideImport(t *testing.T) {
 	}
 }
 
+// A table that Migrate makes has room for a temporary rule beside a lasting one
+// from the start.
+func TestTemporaryInANewTable(t *testing.T) {
+	d := newDB(t, sharedServer(t))
+	for range 2 {
+		if _, err := Migrate(t.Context(), d.url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if narrow, err := Narrow(t.Context(), d.url); err != nil || narrow {
+		t.Errorf("Narrow of a new table = %v, %v", narrow, err)
+	}
+	r := recordsOf(t, d.url)
+	r.mustPut(t, rule(t, "a", "r", "10/s", 0))
+	if _, _, err := r.Put(t.Context(), Write{Row: rule(t, "a", "r", "100/s", 0), For: time.Hour}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A temporary rule goes in front of a lasting one and goes away by itself.
 func TestTemporary(t *testing.T) {
 	d := migrated(t)
+	if narrow, err := Narrow(t.Context(), d.url); err != nil || !narrow {
+		t.Errorf("Narrow of a table that was there = %v, %v", narrow, err)
+	}
 	r := recordsOf(t, d.url)
 	i := follow(t, d.url, nil)
 	r.mustPut(t, rule(t, "a", "r", "10/s", 0))

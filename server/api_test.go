@@ -89,6 +89,11 @@ func TestRulesAPI(t *testing.T) {
 	if until := time.Until(*changed.Rule.Expires); until < 119*time.Minute || until > 121*time.Minute {
 		t.Errorf("expires in %v, want 2h", until)
 	}
+	ends := changed.Rule.Expires
+	r.authorized("PUT", path, `{"rate": "6/15m"}`, "If-Match: *").wants(t, 200, `"rate":"6/15m"`, &changed)
+	if changed.Rule.Expires == nil || !changed.Rule.Expires.Equal(*ends) {
+		t.Errorf("a change of the rate alone moved the end from %v to %v", ends, changed.Rule.Expires)
+	}
 	put(`{"tenant": "key-a", "route": "all", "rate": "1/s"}`).wants(t, 409, "migrate -several", nil)
 
 	// A key and its hash are one tenant.

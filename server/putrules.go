@@ -88,6 +88,10 @@ func (s *Server) putRuleByID(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body.placeBody = placeBody{row.Tenant, row.Route, row.Limit}
+	if body.For == "" && body.Expires == "" && !row.Expires.IsZero() {
+		// A temporary rule stays one. To make it last, a rule of its own is put.
+		body.Expires = row.Expires.UTC().Format(time.RFC3339Nano)
+	}
 	s.write(w, r, &body, rules.Write{Row: policy.Row{ID: id}, Expect: expect}, false)
 }
 

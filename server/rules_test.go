@@ -21,6 +21,12 @@ type rulesDB struct {
 	conn *pgx.Conn
 }
 
+// tableSQL is the table that operators expect.
+const tableSQL = `CREATE TABLE rate_limit_rule (
+  id BIGSERIAL PRIMARY KEY, tenant_id VARCHAR(64) NOT NULL, route_id VARCHAR(64) NOT NULL,
+  capacity INT NOT NULL CHECK (capacity > 0), refill_per_second INT NOT NULL CHECK (refill_per_second > 0),
+  updated_at TIMESTAMPTZ NOT NULL DEFAULT now(), UNIQUE (tenant_id, route_id))`
+
 func newRulesDB(t testing.TB) *rulesDB {
 	t.Helper()
 	p, err := servers.StartPostgres(t.Context())
@@ -28,11 +34,14 @@ func newRulesDB(t testing.TB) *rulesDB {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+	d := &rulesDB{Postgres: p, t: t}
+	d.connect()
+	if _, err := d.conn.Exec(t.Context(), tableSQL); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := rules.Migrate(t.Context(), p.URL("postgres")); err != nil {
 		t.Fatal(err)
 	}
-	d := &rulesDB{Postgres: p, t: t}
-	d.connect()
 	return d
 }
 

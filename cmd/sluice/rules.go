@@ -207,7 +207,8 @@ Whoever runs it must own the table. It may be run again: what is there stays as
 it is, and triggers that were dropped come back.
 
 -several lets a tenant and a route have one row for each limit, and a temporary
-one beside each: the constraint UNIQUE (tenant_id, route_id) makes way for a
+one beside each, as a table that this command makes does from the start: the
+constraint UNIQUE (tenant_id, route_id) of a table that was there makes way for a
 wider one. Other programs that write ON CONFLICT (tenant_id, route_id) then fail.`
 
 func (p *program) rulesMigrate(ctx context.Context, args []string) int {
@@ -228,5 +229,8 @@ func (p *program) rulesMigrate(ctx context.Context, args []string) int {
 		return p.fail(err)
 	}
 	fmt.Fprintln(p.stdout, "the table rate_limit_rule is up to date, and its triggers are installed")
+	if narrow, err := rules.Narrow(ctx, d.url); err == nil && narrow {
+		fmt.Fprintln(p.stderr, "note: the table allows one rule for a tenant and a route, so that a temporary one (rules set -for) has no room beside a lasting one: sluice rules migrate -several makes room")
+	}
 	return exitOK
 }
