@@ -19,7 +19,7 @@ type Clock struct {
 func NewClock(dir string) (*Clock, error) {
 	matches, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
 	if err != nil || len(matches) == 0 {
-		return nil, fmt.Errorf("libfaketime is not installed: apt-get install faketime")
+		return nil, fmt.Errorf("libfaketime is %w: apt-get install faketime", ErrNotInstalled)
 	}
 	c := &Clock{file: filepath.Join(dir, "clock"), lib: matches[0]}
 	return c, c.Move(0)

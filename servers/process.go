@@ -52,8 +52,12 @@ func Find(program, debianPackage string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not installed: apt-get install %s", program, debianPackage)
+	return "", fmt.Errorf("%s is %w: apt-get install %s", program, ErrNotInstalled, debianPackage)
 }
+
+// ErrNotInstalled reports a program that is missing; the error that wraps it
+// says how to install it.
+var ErrNotInstalled = errors.New("not installed")
 
 // FreePort returns a loopback port that nobody listens on.
 func FreePort() (int, error) {
