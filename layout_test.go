@@ -67,7 +67,11 @@ var floors = map[string]room{
 		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease", "store/split", "store/shard",
 	}},
 
-	"lab": {floor: 5, ours: []string{".", "servers", "policy", "metrics", "server"}},
+	"lab/plot": {floor: 0}, // pictures as SVG
+	"lab": {
+		floor: 5, ours: []string{".", "servers", "policy", "metrics", "server", "store/redis", "lab/plot"},
+		modules: []string{"github.com/redis/rueidis"},
+	},
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}},

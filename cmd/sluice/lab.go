@@ -3,85 +3,128 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"reflect"
-	"text/tabwriter"
+	"os"
+	"time"
 
 	"github.com/sluice-limiter/sluice/lab"
 )
 
 const labHelp = `Measures on this machine what is claimed, with real servers that it starts
-itself. Without a name it lists the experiments. It exits with 1 if a result is
-outside the range that the claim allows.
+itself. Without a name it lists the experiments; all runs every one of them,
+whatever becomes of the others. It exits with 1 if a result is outside the range
+that is claimed, or could not be measured.
 
-Example:
-  sluice lab outage`
+Examples:
+  sluice lab boundary
+  sluice lab all -html report.html`
+
+// A labRun is what the flags of lab ask for.
+type labRun struct {
+	json bool
+	html string // a file
+	docs string // a folder
+}
 
 func (p *program) lab(ctx context.Context, args []string) int {
-	f := p.flags("lab", "[EXPERIMENT]", labHelp)
-	asJSON := f.Bool("json", false, "print JSON")
+	f := p.flags("lab", "[EXPERIMENT | all]", labHelp)
+	var o labRun
+	f.BoolVar(&o.json, "json", false, "print JSON, an object for each experiment")
+	f.StringVar(&o.html, "html", "", "also write a report with plots to `FILE`")
+	f.StringVar(&o.docs, "docs", "", "also bring figures and plots of the pages in `DIR` up to date")
 	names, code, done := p.parse(f, args)
 	switch {
 	case done:
 		return code
+	case len(names) == 0 && o == labRun{}:
+		return p.listExperiments()
 	case len(names) == 0:
-		for _, e := range lab.Experiments() {
-			fmt.Fprintf(p.stdout, "%-10s %4.0f s  %s\n", e.Name, e.Takes.Seconds(), e.Does)
-		}
-		return exitOK
+		return p.misuse(f, "no experiment is named: want a name or all")
 	case len(names) > 1:
-		return p.misuse(f, "one experiment at a time, not %d", len(names))
+		return p.misuse(f, "one experiment at a time, not %d; all runs every one", len(names))
 	}
-	e, ok := lab.Find(names[0])
-	if !ok {
-		return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
+	experiments := lab.Experiments()
+	if names[0] != "all" {
+		e, ok := lab.Find(names[0])
+		if !ok {
+			return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
+		}
+		experiments = []lab.Experiment{e}
 	}
-	report, err := e.Measure(ctx, func(step string) { fmt.Fprintf(p.stderr, "%s: %s\n", e.Name, step) })
-	if err != nil {
-		return p.fail(err)
+	return p.measure(ctx, experiments, o)
+}
+
+func (p *program) listExperiments() int {
+	total := time.Duration(0)
+	for _, e := range lab.Experiments() {
+		fmt.Fprintf(p.stdout, "%-10s %4.0f s  %s\n", e.Name, e.Takes.Seconds(), e.Does)
+		total += e.Takes
 	}
-	if *asJSON {
-		err = json.NewEncoder(p.stdout).Encode(report)
-	} else {
-		err = p.printReport(report)
-	}
-	switch {
-	case err != nil:
-		return p.fail(err)
-	case !report.OK:
-		return exitFailed
-	}
+	fmt.Fprintf(p.stdout, "%-10s %4.0f s  every one of them\n", "all", total.Seconds())
 	return exitOK
 }
 
-// printReport prints the rows as a table, a column for each field.
-func (p *program) printReport(r *lab.Report) error {
-	rows := reflect.ValueOf(r.Rows)
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for i := range rows.Len() {
-		row := rows.Index(i)
-		if i == 0 {
-			for j := range row.NumField() {
-				fmt.Fprintf(w, "%s\t", row.Type().Field(j).Tag.Get("json"))
-			}
-			fmt.Fprintln(w)
+// measure runs experiments, one after the other, and prints each as soon as it
+// is done.
+func (p *program) measure(ctx context.Context, experiments []lab.Experiment, o labRun) int {
+	code := exitOK
+	var reports []*lab.Report
+	for i, e := range experiments {
+		fmt.Fprintf(p.stderr, "[%d/%d] %s, about %.0f s\n", i+1, len(experiments), e.Name, e.Takes.Seconds())
+		report := e.Measure(ctx, func(step string) { fmt.Fprintf(p.stderr, "%s: %s\n", e.Name, step) })
+		if ctx.Err() != nil { // what was cut off says nothing
+			code = p.fail(fmt.Errorf("lab: stopped in %s", e.Name))
+			break
 		}
-		for _, field := range row.Fields() {
-			if v, ok := field.Interface().(float64); ok {
-				fmt.Fprintf(w, "%.2f\t", v)
-			} else {
-				fmt.Fprintf(w, "%v\t", field.Interface())
-			}
+		reports = append(reports, report)
+		if err := p.printReport(e, report, o.json, len(experiments) > 1); err != nil {
+			return p.fail(err)
 		}
-		fmt.Fprintln(w)
+		if !report.OK {
+			code = exitFailed
+		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := p.keepReports(ctx, reports, o); err != nil {
+		return p.fail(err)
+	}
+	return code
+}
+
+func (p *program) printReport(e lab.Experiment, r *lab.Report, asJSON, titled bool) error {
+	if r.Error != "" {
+		fmt.Fprintf(p.stderr, "%s: %s: %s\n", e.Name, r.Verdict(), r.Error)
+	}
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(r)
+	}
+	if titled {
+		fmt.Fprintf(p.stdout, "== %s: %s\n\n", e.Name, e.Does)
+	}
+	err := r.WriteText(p.stdout)
+	if titled && err == nil {
+		_, err = fmt.Fprintln(p.stdout)
+	}
+	return err
+}
+
+// keepReports writes the files that were asked for.
+func (p *program) keepReports(ctx context.Context, reports []*lab.Report, o labRun) error {
+	if o.docs != "" {
+		for _, r := range reports {
+			if err := r.UpdatePage(o.docs); err != nil {
+				return err
+			}
+		}
+	}
+	if o.html == "" || len(reports) == 0 {
+		return nil
+	}
+	f, err := os.Create(o.html)
+	if err != nil {
 		return err
 	}
-	verdict := "within what is claimed"
-	if !r.OK {
-		verdict = "OUTSIDE what is claimed"
-	}
-	fmt.Fprintf(p.stdout, "\n%s, in %.0f s\n", verdict, r.Took)
-	return nil
+	// A run that was stopped is worth its report as well.
+	err = lab.WriteHTML(f, reports, lab.Machine(context.WithoutCancel(ctx)), time.Now())
+	return errors.Join(err, f.Close())
 }
