@@ -35,6 +35,8 @@ var floors = map[string]room{
 	".": {floor: 0, tests: []string{"store/memory", "store/storetest"}},
 
 	"servers": {floor: 0}, // real servers, for tests and for the lab
+	// Of toxiproxy the faults alone: its proxy drags in a router and more.
+	"servers/proxy": {floor: 0, modules: []string{"github.com/Shopify/toxiproxy/v2"}},
 
 	"strictyaml":      {floor: 1, modules: []string{"go.yaml.in/yaml/v3"}},
 	"store/memory":    {floor: 1, ours: []string{"."}},
@@ -69,7 +71,10 @@ var floors = map[string]room{
 
 	"lab/plot": {floor: 0}, // pictures as SVG
 	"lab": {
-		floor: 5, ours: []string{".", "servers", "policy", "metrics", "server", "store/redis", "lab/plot"},
+		floor: 5, ours: []string{
+			".", "servers", "servers/proxy", "policy", "metrics", "server", "lab/plot",
+			"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
+		},
 		modules: []string{"github.com/redis/rueidis"},
 	},
 	"cmd/sluice": {floor: 5, ours: []string{

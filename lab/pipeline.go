@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/lab/plot"
+	"github.com/sluice-limiter/sluice/servers/proxy"
 	"github.com/sluice-limiter/sluice/store/redis"
 )
 
@@ -63,13 +64,14 @@ func runPipeline(ctx context.Context, progress func(string), here, away int) ([]
 	if err != nil {
 		return nil, err
 	}
-	network, err := newDistance(server.Addr, time.Millisecond)
+	network, err := proxy.Start(server.Addr)
 	if err != nil {
 		return nil, err
 	}
-	defer network.close()
+	defer network.Close()
+	network.Delay(time.Millisecond)
 	progress("a network of 1 ms between")
-	more, err := pipelineRows(ctx, network.addr, "at 1 ms", away)
+	more, err := pipelineRows(ctx, network.Addr, "at 1 ms", away)
 	return append(rows, more...), err
 }
 

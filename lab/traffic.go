@@ -24,7 +24,9 @@ type Traffic struct {
 	// Keys is how many keys they ask for, each with Limit.
 	Keys  int
 	Limit sluice.Limit
-	// Budget is the time that a bare timer is measured with beside them.
+	// Budget is the time of the bare timers that are measured beside them, as many
+	// as there are callers and at their pace: a pause of this machine meets as
+	// many of them as of decisions that wait for their budget.
 	Budget time.Duration
 }
 
@@ -41,24 +43,36 @@ type Record struct {
 
 // Run asks until ctx ends. start is the time from which all times count.
 func (t *Traffic) Run(ctx context.Context, start time.Time) *Record {
-	records := make([]*Record, t.Callers+1)
+	records := make([]*Record, 2*t.Callers)
 	var running sync.WaitGroup
 	for i := range t.Callers {
 		records[i] = &Record{Admissions: make(map[string][]Admission)}
 		running.Go(func() { t.call(ctx, i, start, records[i]) })
+		timers := &Record{}
+		records[t.Callers+i] = timers
+		running.Go(func() { t.measureTimer(ctx, i, timers) })
 	}
-	records[t.Callers] = &Record{}
-	running.Go(func() { t.measureTimer(ctx, records[t.Callers]) })
 	running.Wait()
 	return merge(records)
+}
+
+// pace returns how often each caller calls.
+func (t *Traffic) pace() time.Duration {
+	return time.Duration(t.Callers) * time.Second / time.Duration(t.Rate)
+}
+
+// ticker returns one that ticks at the pace of a caller, when it is that one's
+// turn: callers in step would ask all at once, and nobody in between.
+func (t *Traffic) ticker(ctx context.Context, i int) *time.Ticker {
+	sleep(ctx, time.Duration(i)*t.pace()/time.Duration(t.Callers))
+	return time.NewTicker(t.pace())
 }
 
 // call is one caller: a call every so often, so that all together make the
 // rate, and none before the last is answered.
 func (t *Traffic) call(ctx context.Context, i int, start time.Time, r *Record) {
 	random := rand.New(rand.NewPCG(uint64(i), 7))
-	every := time.Duration(t.Callers) * time.Second / time.Duration(t.Rate)
-	ticker := time.NewTicker(every)
+	ticker := t.ticker(ctx, i)
 	defer ticker.Stop()
 	var decisions []sluice.Decision
 	store := t.Stores[i%len(t.Stores)]
@@ -96,8 +110,15 @@ func (r *Record) note(key string, d sluice.Decision, sent, answered time.Duratio
 
 // measureTimer measures how late this machine's timers are while the callers
 // run: a decision that a timer ends cannot be earlier.
-func (t *Traffic) measureTimer(ctx context.Context, r *Record) {
-	for ctx.Err() == nil {
+func (t *Traffic) measureTimer(ctx context.Context, i int, r *Record) {
+	ticker := t.ticker(ctx, i)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 		began := time.Now()
 		timer := time.NewTimer(t.Budget)
 		<-timer.C

@@ -18,12 +18,26 @@ type Cluster struct {
 	// Nodes holds the masters, then the replicas in the masters' order, as they
 	// were at the start.
 	Nodes []*Redis
+	// Authority signed the servers' certificates; nil: they do not speak TLS.
+	Authority *Authority
 }
 
 // StartCluster starts a cluster that takes half a second of silence for a
 // node's end.
-func StartCluster(ctx context.Context) (*Cluster, error) {
-	c := &Cluster{Nodes: make([]*Redis, 6)}
+func StartCluster(ctx context.Context) (*Cluster, error) { return new(Cluster).begin(ctx) }
+
+// StartClusterTLS does the same with servers that speak TLS only, also with each
+// other.
+func StartClusterTLS(ctx context.Context) (*Cluster, error) {
+	a, err := tempAuthority()
+	if err != nil {
+		return nil, err
+	}
+	return (&Cluster{Authority: a}).begin(ctx)
+}
+
+func (c *Cluster) begin(ctx context.Context) (*Cluster, error) {
+	c.Nodes = make([]*Redis, 6)
 	if err := c.start(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -33,7 +47,7 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 
 func (c *Cluster) start(ctx context.Context) error {
 	if err := c.each(func(i int) (err error) {
-		c.Nodes[i], err = startNode(ctx)
+		c.Nodes[i], err = c.startNode(ctx)
 		return err
 	}); err != nil {
 		return err
@@ -69,16 +83,20 @@ func (c *Cluster) start(ctx context.Context) error {
 }
 
 // startNode starts a node on free ports of its own, also for the bus.
-func startNode(ctx context.Context) (*Redis, error) {
+func (c *Cluster) startNode(ctx context.Context) (*Redis, error) {
 	bus, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
-	return StartRedis(ctx,
+	args := []string{
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
 		"--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0",
 		"--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no",
-	)
+	}
+	if c.Authority != nil {
+		args = append(args, "--tls-cluster", "yes")
+	}
+	return startNode(ctx, c.Authority, args...)
 }
 
 // meet makes two nodes know each other.
@@ -129,6 +147,15 @@ func (c *Cluster) each(do func(i int) error) error {
 	}
 	wait.Wait()
 	return errors.Join(errs...)
+}
+
+// Slot returns the slot of a key, as the server computes it.
+func (r *Redis) Slot(key string) (int, error) {
+	answer, err := r.Do("CLUSTER", "KEYSLOT", key)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer)
 }
 
 // Owner returns the master that answers for a slot, as the first node that runs
@@ -238,7 +265,7 @@ func expectOK(r *Redis, words ...string) error {
 }
 
 // URL names the nodes as the store's option does.
-func (c *Cluster) URL() string { return "redis+cluster://" + addresses(c.Nodes) }
+func (c *Cluster) URL() string { return c.Authority.url("+cluster://" + addresses(c.Nodes)) }
 
 // Close ends all servers.
 func (c *Cluster) Close() {
@@ -247,4 +274,5 @@ func (c *Cluster) Close() {
 			r.Close()
 		}
 	}
+	c.Authority.close()
 }

@@ -17,12 +17,24 @@ type Clock struct {
 // NewClock returns a clock that shows the true time until it is moved; dir holds
 // its file.
 func NewClock(dir string) (*Clock, error) {
-	matches, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
-	if err != nil || len(matches) == 0 {
+	lib := findClock()
+	if lib == "" {
 		return nil, fmt.Errorf("libfaketime is %w: apt-get install faketime", ErrNotInstalled)
 	}
-	c := &Clock{file: filepath.Join(dir, "clock"), lib: matches[0]}
+	c := &Clock{file: filepath.Join(dir, "clock"), lib: lib}
 	return c, c.Move(0)
+}
+
+// HasClock says whether what NewClock needs is installed.
+func HasClock() bool { return findClock() != "" }
+
+// findClock returns the library's path, "" if it is not installed.
+func findClock() string {
+	matches, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if err != nil || len(matches) == 0 {
+		return ""
+	}
+	return matches[0]
 }
 
 // Move makes the clock show the true time and an offset.

@@ -29,11 +29,31 @@ func startRedis(ctx context.Context, env []string, args ...string) (*Redis, erro
 	if err != nil {
 		return nil, err
 	}
-	r.args = append([]string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(r.Port()), "--dir", r.Dir,
+	r.args = append(r.plainArgs("--port", strconv.Itoa(r.Port())), args...)
+	return r, r.begin(ctx)
+}
+
+// plainArgs returns the command line of a server that keeps nothing on disk, and
+// more.
+func (r *Redis) plainArgs(args ...string) []string {
+	return append([]string{
+		"--bind", "127.0.0.1", "--dir", r.Dir,
 		"--save", "", "--appendonly", "no", "--logfile", "",
 		"--enable-debug-command", "yes",
 	}, args...)
+}
+
+// startNode starts one of several servers; with an authority it speaks TLS alone,
+// also with the others.
+func startNode(ctx context.Context, a *Authority, args ...string) (*Redis, error) {
+	if a == nil {
+		return startRedis(ctx, nil, args...)
+	}
+	r, err := newRedis(nil)
+	if err != nil {
+		return nil, err
+	}
+	r.secure(a, append(args, "--tls-replication", "yes")...)
 	return r, r.begin(ctx)
 }
 

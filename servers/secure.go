@@ -21,10 +21,19 @@ import (
 // A Secure is a redis-server that speaks TLS only.
 type Secure struct {
 	Redis
-	// CA is the file of the authority that signed its certificate.
+	*Authority
+}
+
+// An Authority signs the certificates of servers that speak TLS only, for
+// 127.0.0.1 and localhost, and of their clients.
+type Authority struct {
+	// CA is the file of the authority's own certificate.
 	CA string
 	// Cert and Key are the files of a certificate for a client.
 	Cert, Key string
+
+	dir    string
+	client *tls.Config
 }
 
 // StartRedisTLS starts a redis-server that speaks TLS only, under a certificate
@@ -36,46 +45,97 @@ func StartRedisTLS(ctx context.Context, args ...string) (*Secure, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Secure{Redis: *r, CA: filepath.Join(r.Dir, "ca.pem"), Cert: filepath.Join(r.Dir, "client.pem"), Key: filepath.Join(r.Dir, "client.key")}
-	s.ready = func() error {
-		_, err := s.Do("PING")
-		return err
-	}
-	if err := s.certify(); err != nil {
-		s.Close()
+	a, err := newAuthority(r.Dir)
+	if err != nil {
+		r.Close()
 		return nil, err
 	}
-	s.args = append([]string{
-		"--bind", "127.0.0.1", "--port", "0", "--tls-port", strconv.Itoa(s.Port()), "--dir", s.Dir,
-		"--save", "", "--appendonly", "no", "--logfile", "",
-		"--tls-ca-cert-file", s.CA, "--tls-auth-clients", "no",
-		"--tls-cert-file", filepath.Join(s.Dir, "server.pem"), "--tls-key-file", filepath.Join(s.Dir, "server.key"),
-	}, args...)
-	return s, s.begin(ctx)
+	r.secure(a, args...)
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	return &Secure{*r, a}, nil
 }
 
-// certify writes an authority and the certificates that it signs.
-func (s *Secure) certify() error {
+// secure lets a server that is not started yet speak TLS alone.
+func (r *Redis) secure(a *Authority, args ...string) {
+	r.tls = a.client
+	r.args = r.plainArgs("--port", "0", "--tls-port", strconv.Itoa(r.Port()), "--tls-auth-clients", "no")
+	for name, file := range a.files() {
+		r.args = append(r.args, "--"+name, file)
+	}
+	r.args = append(r.args, args...)
+}
+
+// files returns a server's settings that name files.
+func (a *Authority) files() map[string]string {
+	return map[string]string{
+		"tls-ca-cert-file": a.CA,
+		"tls-cert-file":    filepath.Join(a.dir, "server.pem"),
+		"tls-key-file":     filepath.Join(a.dir, "server.key"),
+	}
+}
+
+// newAuthority writes an authority and the certificates that it signs into a
+// folder.
+func newAuthority(dir string) (*Authority, error) {
+	a := &Authority{
+		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "client.pem"), Key: filepath.Join(dir, "client.key"),
+		dir: dir,
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ca := template(1, "test authority")
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server, client := template(2, "localhost"), template(3, "client")
 	server.DNSNames, server.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
 	if err := errors.Join(
-		writePEM(s.CA, "CERTIFICATE", der),
-		sign(server, ca, key, filepath.Join(s.Dir, "server")),
-		sign(client, ca, key, filepath.Join(s.Dir, "client")),
+		writePEM(a.CA, "CERTIFICATE", der),
+		sign(server, ca, key, filepath.Join(dir, "server")),
+		sign(client, ca, key, filepath.Join(dir, "client")),
 	); err != nil {
-		return err
+		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+	return a, a.trust(der)
+}
+
+// tempAuthority returns an authority in a folder of its own, for several servers.
+func tempAuthority() (*Authority, error) {
+	dir, err := os.MkdirTemp("", "sluice-authority-")
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAuthority(dir)
+	if err != nil {
+		os.RemoveAll(dir)
+	}
+	return a, err
+}
+
+// url completes a store's URL whose scheme and files depend on TLS.
+func (a *Authority) url(rest string) string {
+	if a == nil {
+		return "redis" + rest
+	}
+	return "rediss" + rest + "?ca=" + a.CA + "&cert=" + a.Cert + "&key=" + a.Key
+}
+
+// close removes the folder of an authority of several servers.
+func (a *Authority) close() {
+	if a != nil {
+		os.RemoveAll(a.dir)
+	}
+}
+
+// trust sets how a client speaks with the servers.
+func (a *Authority) trust(der []byte) error {
+	pair, err := tls.LoadX509KeyPair(a.Cert, a.Key)
 	if err != nil {
 		return err
 	}
@@ -83,8 +143,8 @@ func (s *Secure) certify() error {
 	if err != nil {
 		return err
 	}
-	s.tls = &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{pair}}
-	s.tls.RootCAs.AddCert(authority)
+	a.client = &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{pair}}
+	a.client.RootCAs.AddCert(authority)
 	return nil
 }
 

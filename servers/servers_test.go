@@ -1,6 +1,8 @@
 package servers_test
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +49,41 @@ func TestSecureStarts(t *testing.T) {
 	t.Cleanup(s.Close)
 	if answer, err := s.Do("ACL", "LIST"); err != nil || !strings.Contains(answer, "user app on") {
 		t.Errorf("ACL LIST = %q, %v", answer, err)
+	}
+}
+
+// A failover is done over TLS as well: the sentinels reach the servers, the
+// replica its master, and the cluster's nodes each other.
+func TestSecureFleets(t *testing.T) {
+	s, err := servers.StartSentinelTLS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c, err := servers.StartClusterTLS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	s.Master.Kill()
+	c.Nodes[0].Kill()
+	for name, replica := range map[string]*servers.Redis{"Sentinel": s.Replica, "Cluster": c.Nodes[3]} {
+		if err := replica.Promoted(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, r := range []*servers.Redis{s.Replica, s.Sentinels[0], c.Nodes[1]} {
+		if conn, err := net.Dial("tcp", r.Addr); err == nil {
+			// What is no greeting of TLS ends the connection.
+			conn.SetDeadline(time.Now().Add(5 * time.Second))
+			conn.Write([]byte("PING\r\n"))
+			if answer, _ := io.ReadAll(conn); strings.Contains(string(answer), "PONG") {
+				t.Errorf("%s answers without TLS", r.Addr)
+			}
+			conn.Close()
+		}
+	}
+	if err := c.Migrate(16383, c.Nodes[1]); err != nil {
+		t.Fatal(err)
 	}
 }

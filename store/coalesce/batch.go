@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
@@ -17,6 +18,9 @@ type batch struct {
 	charges   []sluice.Charge
 	decisions []sluice.Decision
 	back      []sluice.Settlement
+
+	mu       sync.Mutex
+	answered bool // its waiters are being answered, and must not be looked at
 }
 
 func (s *Store) newBatch(l *lane) *batch {
@@ -44,7 +48,8 @@ func (b *batch) recycle() {
 	clear(b.charges)
 	clear(b.back)
 	s := b.lane.s
-	*b = batch{items: b.items[:0], keys: b.keys[:0], charges: b.charges[:0], decisions: b.decisions[:0], back: b.back[:0]}
+	b.lane, b.next, b.size, b.answered = nil, nil, 0, false
+	b.items, b.keys, b.charges, b.decisions, b.back = b.items[:0], b.keys[:0], b.charges[:0], b.decisions[:0], b.back[:0]
 	s.batches.Put(b)
 }
 
@@ -63,6 +68,7 @@ func (b *batch) run() {
 		b.fail(err)
 		return
 	}
+	b.markAnswered()
 	at := 0
 	for _, it := range b.items {
 		end := at + len(it.first.charges)
@@ -173,8 +179,17 @@ func part(d *sluice.Decision, c *sluice.Charge, rank int64) {
 	d.Granted = 0
 }
 
+// markAnswered keeps the lane from looking at waiters who may be gone and waiting
+// for something else any moment.
+func (b *batch) markAnswered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = true
+}
+
 // fail answers everyone with an error.
 func (b *batch) fail(err error) {
+	b.markAnswered()
 	for _, it := range b.items {
 		for w := it.first; w != nil; {
 			next := w.next

@@ -89,11 +89,15 @@ func (s *Store) Take(ctx context.Context, dst []sluice.Decision, charges []sluic
 	if err := sluice.CheckCharges(charges); err != nil {
 		return dst, err
 	}
-	if err := ctx.Err(); err != nil {
-		return dst, err
+	until := endsAt(ctx)
+	if until.IsZero() {
+		if err := ctx.Err(); err != nil {
+			return dst, err
+		}
 	}
 	w := s.waiters.Get().(*waiter)
 	w.ask(charges)
+	w.until = until
 	s.lane(charges).add(w, s.sum(charges))
 	if err := w.wait(ctx); err != nil {
 		return dst, err // whoever answers drops the waiter

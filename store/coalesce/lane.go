@@ -1,6 +1,10 @@
 package coalesce
 
-import "sync"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
 // A lane holds the calls of one place: those under way and those that wait.
 //
@@ -18,6 +22,9 @@ type lane struct {
 	open     map[uint64]*item // the items that wait and can be joined, by their sums
 	ready    keyQueue         // may hold keys that have too many calls under way by now
 	spare    []*key           // to be used again
+	flying   []*batch         // the calls under way
+	timer    *time.Timer      // ends the waits that are overdue; nil: nobody needed it yet
+	watching bool             // it will
 }
 
 // A key holds the items that begin with a key and wait, first come, first
@@ -69,6 +76,7 @@ func (q *itemQueue) pop() {
 // calls.
 func (l *lane) add(w *waiter, sum uint64) {
 	l.mu.Lock()
+	l.watch(w)
 	if it := l.open[sum]; it != nil && it.joins(w) {
 		it.join(w)
 		l.mu.Unlock()
@@ -159,6 +167,7 @@ func (l *lane) dispatch() *batch {
 	}
 	if b != nil {
 		l.inFlight++
+		l.flying = append(l.flying, b)
 	}
 	return b
 }
@@ -185,6 +194,7 @@ func (l *lane) landed(b *batch) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inFlight--
+	l.flying = slices.DeleteFunc(l.flying, func(other *batch) bool { return other == b })
 	for _, k := range b.keys {
 		k.inFlight--
 		if k.last == b {

@@ -1,8 +1,8 @@
 package coalesce
 
 import (
-	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-limiter/sluice"
 )
@@ -14,8 +14,9 @@ type waiter struct {
 	err       error
 	done      chan struct{} // holds one token when answered
 	state     atomic.Int32
-	next      *waiter // in its item
-	item      item    // in use if this is its first waiter
+	until     time.Time // when the lane is to end the wait; zero: the caller does
+	next      *waiter   // in its item
+	item      item      // in use if this is its first waiter
 }
 
 const (
@@ -28,26 +29,6 @@ func (w *waiter) ask(charges []sluice.Charge) {
 	w.charges = append(w.charges[:0], charges...)
 	w.decisions, w.err, w.next = w.decisions[:0], nil, nil
 	w.state.Store(waiting)
-}
-
-// wait returns when the answer is there, or the context's error if that ends
-// first.
-func (w *waiter) wait(ctx context.Context) error {
-	ended := ctx.Done()
-	if ended == nil {
-		<-w.done // costs half of what choosing between two channels does
-		return nil
-	}
-	select {
-	case <-w.done:
-		return nil
-	case <-ended:
-	}
-	if w.giveUp() {
-		return ctx.Err()
-	}
-	<-w.done // the answer is being written
-	return nil
 }
 
 // giveUp says that the caller leaves; false if the answer is there already.

@@ -61,6 +61,28 @@ func TestShareAndStore(t *testing.T) {
 
 func (s *subject) nodeOf(c sluice.Charge) *node { return s.node(&c) }
 
+// The store alone decides again within a second of its return, whoever was away:
+// a probe's delay, and the time that others are waited for.
+func TestAloneAgainWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSubject(t, Options{ID: "a"})
+		s.fleet.Store(knownFleet("a", []string{"a", "b"}))
+		s.running.Store(true)
+		s.open()
+		c := sluice.Charge{Key: "k", Limit: perSecond(10), N: 1}
+		start, last := time.Now(), time.Duration(0)
+		for time.Since(start) < 3*time.Second {
+			if d := s.one(c); d.Source == sluice.SourceFallback {
+				last = time.Since(start)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if last < s.o.Probe || last > time.Second {
+			t.Errorf("the last decision by local counters was %v after the store's return", last)
+		}
+	})
+}
+
 // Groups that the share refuses are answered here; the others by the store, with
 // parts of what the share has.
 func TestShareAndStoreByGroup(t *testing.T) {

@@ -35,7 +35,7 @@ func TestBreaker(t *testing.T) {
 		}
 		s.one(c)
 		calls := s.next.calls.Load()
-		time.Sleep(499 * time.Millisecond)
+		time.Sleep(s.o.Probe - time.Millisecond)
 		s.one(c)
 		if got := s.next.calls.Load(); got != calls {
 			t.Errorf("%d calls while open, want none", got-calls)
@@ -47,7 +47,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("%d calls after the delay, want one probe", got-calls)
 		}
 		s.next.take = nil
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(s.o.Probe)
 		for range 2 {
 			if d := s.one(c); d.Source != sluice.SourceStore {
 				t.Errorf("Source once the store is back = %v, want store", d.Source)
@@ -70,7 +70,7 @@ func TestOneProbeAtATime(t *testing.T) {
 		c := sluice.Charge{Key: "k", Limit: perSecond(100), N: 1}
 		s.open()
 		s.next.take = hangs
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(s.o.Probe)
 		var waited atomic.Int64
 		var calls sync.WaitGroup
 		for range 50 {

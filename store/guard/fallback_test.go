@@ -45,7 +45,7 @@ func TestModes(t *testing.T) {
 		{
 			"deny",
 			[]sluice.Charge{charge("d", 2, 0, deny)},
-			[]sluice.Decision{{Limit: 10, RetryAfter: 300 * time.Millisecond}},
+			[]sluice.Decision{{Limit: 10, RetryAfter: 200 * time.Millisecond}},
 			5,
 		},
 		{
@@ -54,7 +54,7 @@ func TestModes(t *testing.T) {
 			[]sluice.Decision{
 				{Allowed: true, Limit: 5, Remaining: 5},
 				{Allowed: true, Limit: 10, Remaining: 10},
-				{Limit: 10, RetryAfter: 300 * time.Millisecond},
+				{Limit: 10, RetryAfter: 200 * time.Millisecond},
 			},
 			5,
 		},
@@ -62,7 +62,7 @@ func TestModes(t *testing.T) {
 			"groups are on their own",
 			[]sluice.Charge{charge("d", 1, 0, deny), charge("l", 1, 1, local)},
 			[]sluice.Decision{
-				{Limit: 10, RetryAfter: 300 * time.Millisecond},
+				{Limit: 10, RetryAfter: 200 * time.Millisecond},
 				{Allowed: true, Granted: 1, Limit: 5, Remaining: 4},
 			},
 			4,
@@ -90,7 +90,7 @@ func TestModes(t *testing.T) {
 			"a refused local charge holds allow back",
 			[]sluice.Charge{charge("l", 6, 0, local), charge("a", 1, 0, allow)},
 			[]sluice.Decision{
-				{Limit: 5, Remaining: 5, RetryAfter: 300 * time.Millisecond}, // over the share: only the store can
+				{Limit: 5, Remaining: 5, RetryAfter: 200 * time.Millisecond}, // over the share: only the store can
 				{Allowed: true, Limit: 10, Remaining: 10},
 			},
 			5,
@@ -100,7 +100,7 @@ func TestModes(t *testing.T) {
 			[]sluice.Charge{charge("l", 3, 0, local), charge("l", 3, 0, local)},
 			[]sluice.Decision{
 				{Allowed: true, Limit: 5, Remaining: 5},
-				{Limit: 5, Remaining: 5, RetryAfter: 300 * time.Millisecond},
+				{Limit: 5, Remaining: 5, RetryAfter: 200 * time.Millisecond},
 			},
 			5,
 		},
@@ -109,7 +109,7 @@ func TestModes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSubject(t, Options{Instances: 2})
 				s.open()
-				time.Sleep(200 * time.Millisecond)
+				time.Sleep(s.o.Probe - 200*time.Millisecond)
 				got, _ := s.take(tt.charges...)
 				for i := range tt.want {
 					tt.want[i].Source = sluice.SourceFallback
@@ -192,14 +192,14 @@ func TestDenyWaits(t *testing.T) {
 		for i := range inARow {
 			want := time.Millisecond // the next call goes to the store
 			if i == inARow-1 {
-				want = 500 * time.Millisecond
+				want = s.o.Probe
 			}
 			if d := s.one(charge("d", 1, 0, deny)); d.RetryAfter != want {
 				t.Errorf("failure %d: RetryAfter = %v, want %v", i+1, d.RetryAfter, want)
 			}
 		}
 		s.next.take = nil
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(s.o.Probe)
 		if d := s.one(charge("d", 1, 0, deny)); !d.Allowed {
 			t.Errorf("refused after the wait: %+v", d)
 		}

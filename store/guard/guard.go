@@ -12,7 +12,9 @@
 // whose instances see the outage begin and end together; up to a probe's delay
 // apart, as they do, rate x that delay may come on top. An instance that is cut
 // off while others are not admits its share beside what the store does, until it
-// is back. What is lost, by a failing settlement or over MaxPending, counts as
+// is back. Of several outages in one window the later ones add what the local
+// counters refilled since the first, as far as the store had no room left to be
+// charged with it. What is lost, by a failing settlement or over MaxPending, counts as
 // never admitted.
 package guard
 
@@ -34,7 +36,7 @@ type Options struct {
 	// Budget is the longest that a decision waits for the store; 0: 5ms.
 	Budget time.Duration
 	// Probe is how long a breaker stays open before a call is tried again; 0:
-	// 500ms.
+	// 250ms.
 	Probe time.Duration
 	// Instances divides the limits until the first heartbeat is read, and
 	// always without a Registrar; 0: 1.
@@ -57,7 +59,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	set(&o.Budget, 5*time.Millisecond)
-	set(&o.Probe, 500*time.Millisecond)
+	set(&o.Probe, 250*time.Millisecond)
 	set(&o.TTL, 10*time.Second)
 	if o.Instances <= 0 {
 		o.Instances = 1

@@ -97,7 +97,10 @@ func newHarness(t *testing.T, process *servers.Redis) *harness {
 	})
 	must(t, err)
 	t.Cleanup(client.Close)
-	server := redis.New(client, redis.Options{})
+	return harnessOver(t, redis.New(client, redis.Options{}))
+}
+
+func harnessOver(t *testing.T, server *redis.Store) *harness {
 	next := coalesce.New(server, coalesce.Options{})
 	t.Cleanup(next.Close)
 	h := &harness{guard: guard.New(next, memory.New(memory.Options{}), guard.Options{TTL: time.Second, Registrar: server})}

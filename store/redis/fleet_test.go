@@ -224,6 +224,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a moved slot costs a redirect", func(t *testing.T) { movedSlotCostsARedirect(t, fleet, s) })
 	t.Run("a slot moves", func(t *testing.T) { slotMoves(t, fleet, s) })
 	t.Run("a master hands over", func(t *testing.T) { masterHandsOver(t, fleet, s) })
 	t.Run("a master dies", func(t *testing.T) { masterDies(t, fleet, s) })

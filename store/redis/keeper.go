@@ -13,9 +13,11 @@ import (
 const (
 	// lookEvery is how often the keeper asks every server for a sign of life.
 	lookEvery = 500 * time.Millisecond
-	// The waits between two attempts double from the first to the last.
+	// The waits between two attempts double from the first to the last, half of
+	// which is drawn: store/guard takes instances for together that come back
+	// within half a second.
 	firstWait = 10 * time.Millisecond
-	lastWait  = 250 * time.Millisecond
+	lastWait  = 150 * time.Millisecond
 	// refusedWait is the last for a server that is there and refuses, as for a
 	// wrong password: it need not hear of that so often.
 	refusedWait = time.Second

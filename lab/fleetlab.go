@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sluice-limiter/sluice/lab/plot"
+	"github.com/sluice-limiter/sluice/policy"
+)
+
+// fleet simulates a whole fleet: more instances and tenants than a machine
+// holds, and minutes of it in seconds.
+var fleet = Experiment{
+	Name:  "fleet",
+	Does:  "simulate 20 instances and 100,000 tenants in virtual time: every admission against the stated bounds",
+	Takes: 60 * time.Second,
+	Run:   runFleet,
+	Claims: []Claim{
+		{Row: "steady", Column: "over_bound"},
+		{Row: "10 to 30 instances", Column: "over_bound"},
+		{Row: "Redis away for 5 s", Column: "over_bound"},
+		{Row: "clocks 50 ms apart", Column: "over_bound"},
+		{Row: "one tenant at 20,000/s", Column: "over_bound"},
+		{Row: "all of it", Column: "over_bound"},
+		{Row: "planted: the caller's clock decides", Column: "over_bound", Min: 1, Max: math.Inf(1)},
+		{Row: "planted: claims are not debited", Column: "over_bound", Min: 1, Max: math.Inf(1)},
+	},
+	Explains: "The layers of every instance run as they are, over a store and a network that are simulated, in virtual time; every admission is held against the stated bound. " +
+		"Two faults are planted to see that the check finds them.",
+	Plot: func(t *Table) plot.Plot {
+		b := t.bars("Admissions over the stated bound; the last two scenarios are planted faults", "admissions over the bound", "over_bound", nil)
+		b.Values.Log = true
+		return b
+	},
+}
+
+// A FleetRow is one scenario.
+type FleetRow struct {
+	Scenario  string  `json:"scenario"`
+	Instances int     `json:"instances"` // the most at once
+	Tenants   int     `json:"tenants"`
+	Requests  int     `json:"requests"`
+	Admitted  int     `json:"admitted"`
+	Fallback  int     `json:"fallback"` // decided without the store
+	OverBound int     `json:"over_bound"`
+	Calls     float64 `json:"redis_calls_per_decision"`
+	P99Added  float64 `json:"p99_added_ms"`
+	Seed      uint64  `json:"seed"`
+	Took      float64 `json:"took_s"`
+}
+
+// simulations returns the scenarios. Those with a planted fault must break the
+// bound, or the others prove nothing.
+func simulations(seed uint64) []Simulation {
+	usual := Simulation{Seconds: 6, Rate: 50_000, Tenants: 100_000, Instances: []int{20}, Seed: seed}
+	with := func(name string, change func(*Simulation)) Simulation {
+		s := usual
+		s.Name = name
+		change(&s)
+		return s
+	}
+	growing := []int{10, 10, 10, 14, 18, 22, 26, 30}
+	return []Simulation{
+		with("steady", func(*Simulation) {}),
+		with("10 to 30 instances", func(s *Simulation) { s.Instances = growing }),
+		with("Redis away for 5 s", func(s *Simulation) { s.Seconds, s.Outage = 12, outageAt(2) }),
+		with("clocks 50 ms apart", func(s *Simulation) { s.Skew = 50 * time.Millisecond }),
+		with("one tenant at 20,000/s", func(s *Simulation) { s.Rate, s.Hot = 30_000, 20_000 }),
+		with("all of it", func(s *Simulation) {
+			s.Seconds, s.Rate, s.Hot = 60, 30_000, 20_000
+			s.Instances, s.Skew, s.Outage = growing, 50*time.Millisecond, outageAt(45)
+		}),
+		with("planted: the caller's clock decides", func(s *Simulation) {
+			s.Rate, s.Skew, s.Wrong.callersClock = 20_000, 50*time.Millisecond, true
+		}),
+		with("planted: claims are not debited", func(s *Simulation) {
+			s.Rate, s.Hot, s.Wrong.freeClaims = 20_000, 20_000, true
+		}),
+	}
+}
+
+// outageAt is 5 s without the store, from a second of the traffic.
+func outageAt(second int) span {
+	from := 3*simTTL + time.Duration(second)*time.Second
+	return span{from, from + 5*time.Second}
+}
+
+func (r *FleetRow) ok() bool {
+	planted := len(r.Scenario) > 8 && r.Scenario[:8] == "planted:"
+	return (r.OverBound > 0) == planted
+}
+
+func runFleet(ctx context.Context, progress func(string)) (any, bool, error) {
+	set, err := policy.NewSet(simLimits())
+	if err != nil {
+		return nil, false, err
+	}
+	var rows []FleetRow
+	ok := true
+	for _, s := range simulations(1) {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
+		progress(fmt.Sprintf("%s: %d s at %d/s, seed %d", s.Name, s.Seconds, s.Rate+s.Hot, s.Seed))
+		row, err := s.measure(set)
+		if err != nil {
+			return nil, false, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		ok = ok && row.ok()
+		rows = append(rows, *row)
+	}
+	return rows, ok, nil
+}
+
+// measure runs the simulation and checks every admission.
+func (s Simulation) measure(set *policy.Set) (*FleetRow, error) {
+	began := time.Now()
+	var r *simRun
+	if err := virtually(func() { r = s.start(set); r.run() }); err != nil {
+		return nil, err
+	}
+	if len(r.errs) > 0 {
+		return nil, fmt.Errorf("%d requests failed: %w", len(r.errs), errors.Join(r.errs[:min(3, len(r.errs))]...))
+	}
+	most := 0
+	for _, n := range s.Instances {
+		most = max(most, n)
+	}
+	return &FleetRow{
+		Scenario: s.Name, Instances: most, Tenants: s.Tenants, Seed: s.Seed,
+		Requests: len(r.waits), Admitted: len(r.everyone), Fallback: r.fallback,
+		OverBound: r.over(),
+		Calls:     round(float64(r.store.calls)/float64(len(r.waits)), 4),
+		P99Added:  round(Quantile(r.waits, 0.99).Seconds()*1000, 3),
+		Took:      round(time.Since(began).Seconds(), 1),
+	}, nil
+}
+
+// round keeps so many digits behind the point.
+func round(x float64, digits int) float64 {
+	scale := math.Pow10(digits)
+	return math.Round(x*scale) / scale
+}
