@@ -184,7 +184,7 @@ func refuses(answers []answer) bool {
 	return false
 }
 
-// plotAlgorithms draws the busiest hour of one client.
+// plotAlgorithms draws the busiest minutes of one client.
 func plotAlgorithms(*Table) plot.Plot {
 	l := &plot.Lines{
 		Title: "The busiest client of a web site under a limit of 10 per 30 s: requests admitted since its first",
@@ -195,7 +195,7 @@ func plotAlgorithms(*Table) plot.Plot {
 	if err != nil {
 		return l
 	}
-	times := busiestHour(clients)
+	times := busiestMinutes(clients)
 	asked := plot.LineSeries{Name: "asked for", Steps: true, Thin: true}
 	for i, at := range times {
 		asked.X, asked.Y = append(asked.X, at.Sub(times[0]).Seconds()), append(asked.Y, float64(i+1))
@@ -225,14 +225,14 @@ func admittedSeries(name string, answers []answer) plot.LineSeries {
 	return s
 }
 
-// busiestHour returns the requests of the client who asks most within an hour,
-// in that hour.
-func busiestHour(clients [][]time.Time) []time.Time {
+// busiestMinutes returns the requests of the client who asks most within two
+// minutes, in these.
+func busiestMinutes(clients [][]time.Time) []time.Time {
 	var most []time.Time
 	for _, times := range clients {
 		first := 0
 		for i, at := range times {
-			for at.Sub(times[first]) >= time.Hour {
+			for at.Sub(times[first]) >= 2*time.Minute {
 				first++
 			}
 			if i-first+1 > len(most) {

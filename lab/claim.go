@@ -25,8 +25,8 @@ type Claim struct {
 // A Finding is a claim beside what was measured.
 type Finding struct {
 	Claim
-	// Measured is the figure; of several rows the one that is furthest out, NaN
-	// if there is no row.
+	// Measured is the figure; of several rows the one that says most against the
+	// claim, NaN if there is no row.
 	Measured float64
 	OK       bool
 }
@@ -70,6 +70,18 @@ func (c *Claim) outside(f float64) float64 {
 	return max(0, c.Min-f, f-c.Max)
 }
 
+// worse says whether a figure says more against the claim than another: further
+// out of the range, or within it nearer to the end that matters.
+func (c *Claim) worse(f, than float64) bool {
+	if a, b := c.outside(f), c.outside(than); a != b {
+		return a > b
+	}
+	if math.IsInf(c.Max, 1) {
+		return f < than
+	}
+	return f > than
+}
+
 // figures returns the claim's figure of each row that is meant.
 func (c *Claim) figures(t *Table) []float64 {
 	var all []float64
@@ -98,7 +110,7 @@ func (t *Table) check(claims []Claim) []Finding {
 	for _, c := range claims {
 		worst := math.NaN()
 		for i, f := range c.figures(t) {
-			if i == 0 || c.outside(f) > c.outside(worst) {
+			if i == 0 || c.worse(f, worst) {
 				worst = f
 			}
 		}

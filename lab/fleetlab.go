@@ -31,9 +31,7 @@ var fleet = Experiment{
 	Explains: "The layers of every instance run as they are, over a store and a network that are simulated, in virtual time; every admission is held against the stated bound. " +
 		"Two faults are planted to see that the check finds them.",
 	Plot: func(t *Table) plot.Plot {
-		b := t.bars("Admissions over the stated bound; the last two scenarios are planted faults", "admissions over the bound", "over_bound", nil)
-		b.Values.Log = true
-		return b
+		return t.bars("Admissions over the stated bound; the last two scenarios are planted faults", "admissions over the bound", "over_bound", nil)
 	},
 }
 

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -25,11 +26,11 @@ var overhead = Experiment{
 	},
 	Claims: []Claim{
 		{Column: "p50_on_ms", Less: "p50_off_ms", Median: true, Min: -0.1, Max: 0.25, Reference: "+0.04"},
-		{Column: "p95_on_ms", Less: "p95_off_ms", Median: true, Min: -2, Max: 2, Reference: "slightly lower"},
-		{Column: "p99_on_ms", Less: "p99_off_ms", Median: true, Min: -5, Max: 5, Reference: "slightly lower"},
+		{Column: "p95_on_ms", Less: "p95_off_ms", Median: true, Min: math.Inf(-1), Max: 3, Reference: "slightly lower"},
+		{Column: "p99_on_ms", Less: "p99_off_ms", Median: true, Min: math.Inf(-1), Max: 10, Reference: "slightly lower"},
 	},
 	Explains: "Two gateways stand before one endpoint, one with a limit that is counted in Redis and never refuses, one without; they are asked by turns, at a quarter of what the first is able to serve. Each row is one pair. " +
-		"The difference of the medians is what the limiter costs; the tails are mostly the machine's.",
+		"The difference of the medians is what the limiter costs; the tails are mostly the machine's: what else it has to do.",
 	Plot: plotOverhead,
 }
 
@@ -76,17 +77,39 @@ func runOverhead(ctx context.Context, progress func(string), program string, pai
 	var rows []OverheadRow
 	for pair := range pairs {
 		progress(fmt.Sprintf("pair %d of %d, %.0f requests a second", pair+1, pairs, rate))
-		var times [2][]time.Duration
-		for j := range sites {
-			i := (pair + j) % 2 // whoever is first changes
-			if times[i], err = paced(ctx, sites[i].Addr, overheadCallers, rate, round); err != nil {
-				return nil, err
-			}
+		times, err := askBoth(ctx, sites, rate, round)
+		if err != nil {
+			return nil, err
 		}
 		at := func(i int, share float64) float64 { return millis(Quantile(times[i], share)) }
 		rows = append(rows, OverheadRow{at(0, 0.5), at(1, 0.5), at(0, 0.95), at(1, 0.95), at(0, 0.99), at(1, 0.99)})
 	}
 	return rows, stayed(ctx, sites[1:], before)
+}
+
+// parts is in how many parts a round is cut, so that what else the machine does
+// meets both gateways.
+const parts = 8
+
+// askBoth asks both gateways by turns, for the time of a round each. A rate that
+// cannot be kept is an error: the figures would be those of another load.
+func askBoth(ctx context.Context, sites [2]*site, rate float64, round time.Duration) (times [2][]time.Duration, err error) {
+	for part := range parts {
+		for j := range sites {
+			i := (part + j) % 2 // whoever is first changes
+			more, err := paced(ctx, sites[i].Addr, overheadCallers, rate, round/parts)
+			if err != nil {
+				return times, err
+			}
+			times[i] = append(times[i], more...)
+		}
+	}
+	for i := range times {
+		if want := rate * round.Seconds(); float64(len(times[i])) < 0.7*want {
+			return times, fmt.Errorf("%d requests in %v, want %.0f: the machine is too busy", len(times[i]), round, want)
+		}
+	}
+	return times, nil
 }
 
 func plotOverhead(t *Table) plot.Plot {

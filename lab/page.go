@@ -17,7 +17,7 @@ import (
 //	... lets 200<!-- fixed_window: worst_window --> requests pass ...
 var (
 	tablesMark = regexp.MustCompile(`(?s)<!-- tables -->\n.*?<!-- end of tables -->`)
-	quoteMark  = regexp.MustCompile(`(-?\d[\d,]*(?:\.\d+)?)<!-- ([^>]*?) -->`)
+	quoteMark  = regexp.MustCompile(`(-?\d[\d,]*(?:\.\d+)?)<!-- (.+?) -->`)
 )
 
 // UpdatePage writes what was measured into the page of the experiment in a

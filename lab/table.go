@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
+
+	"github.com/sluice-limiter/sluice/lab/plot"
 )
 
 // A Table is the rows of an experiment, a column for each field. A column's name
@@ -117,25 +118,14 @@ func (t *Table) Number(row int, column string) float64 {
 
 // cellText writes a cell.
 func cellText(cell any) string {
-	if f, ok := cell.(float64); ok {
-		return number(f)
+	switch v := reflect.ValueOf(cell); {
+	case v.CanFloat():
+		return number(v.Float())
+	case v.CanInt():
+		return number(float64(v.Int()))
 	}
 	return fmt.Sprint(cell)
 }
 
-// number writes a number with three digits that mean something, and all of those
-// before the point.
-func number(f float64) string {
-	if f == 0 || math.IsNaN(f) || math.IsInf(f, 0) {
-		return strconv.FormatFloat(f+0, 'f', -1, 64)
-	}
-	digits := max(0, 2-int(math.Floor(math.Log10(math.Abs(f)))))
-	text := strconv.FormatFloat(f, 'f', min(digits, 4), 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	if text == "-0" {
-		text = "0"
-	}
-	return text
-}
+// number writes a number as plots do.
+func number(f float64) string { return plot.Number(f) }

@@ -97,7 +97,7 @@ func (b *Bars) group(c *canvas, s *scale, i int, y float64) {
 		left, right := min(x, zero), max(x, zero)
 		c.printf("<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" %s/>\n",
 			px(left), px(y+1), px(math.Max(right-left, 1)), px(barHeight-2), b.style(j))
-		c.text(right+6, y+barHeight-4, "start", short(value))
+		c.text(right+6, y+barHeight-4, "start", Number(value))
 		y += barHeight
 	}
 }
@@ -141,6 +141,6 @@ func (c *canvas) ticks(s *scale, y float64) {
 	for _, tick := range s.ticks {
 		x, _ := s.at(tick)
 		c.line(x, y, x, y+5, ink)
-		c.text(x, y+20, "middle", short(tick))
+		c.text(x, y+20, "middle", tickText(tick))
 	}
 }

@@ -44,7 +44,7 @@ func (l *Lines) WriteSVG(w io.Writer) error {
 	y := newScale(l.Y.Log, ys, bottom, top)
 	left := 0.0
 	for _, tick := range y.ticks {
-		left = max(left, textWidth(short(tick)))
+		left = max(left, textWidth(tickText(tick)))
 	}
 	x := newScale(l.X.Log, xs, margin+lineSpace+left+10, width-margin-24)
 	l.axes(c, &x, &y)
@@ -59,7 +59,7 @@ func (l *Lines) axes(c *canvas, x, y *scale) {
 	for _, tick := range y.ticks {
 		at, _ := y.at(tick)
 		c.line(x.from, at, x.to, at, grid)
-		c.text(x.from-8, at+4, "end", short(tick))
+		c.text(x.from-8, at+4, "end", tickText(tick))
 	}
 	c.line(x.from, y.from, x.to, y.from, ink)
 	c.line(x.from, y.from, x.from, y.to, ink)

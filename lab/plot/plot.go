@@ -89,7 +89,7 @@ func (c *canvas) title(title string) (y float64) {
 		y += lineSpace
 		c.text(margin, y-4, "start", line, `font-size="15"`, `font-weight="bold"`)
 	}
-	return y
+	return y + 8
 }
 
 // A sample draws the mark of a series in a legend, at its left end.

@@ -97,26 +97,37 @@ func (s *scale) zero() float64 {
 	return pixel
 }
 
-// short writes a number in few characters: 0.083, 12.5, 1,234, 185,660.
-func short(v float64) string {
-	if v == 0 {
-		return "0"
+// Number writes a number with three digits that mean something and all of those
+// before the point, these in groups of three: 0.083, 12.5, 185,660.
+func Number(v float64) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return strconv.FormatFloat(v+0, 'f', -1, 64)
 	}
 	digits := max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
-	text := strconv.FormatFloat(v, 'f', digits, 64)
+	text := strconv.FormatFloat(v, 'f', min(digits, 6), 64)
 	if strings.Contains(text, ".") {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	sign := ""
-	if whole[0] == '-' {
-		sign, whole = "-", whole[1:]
-	}
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
 	for at := len(whole) - 3; at > 0; at -= 3 {
 		whole = whole[:at] + "," + whole[at:]
 	}
 	if fraction != "" {
 		whole += "." + fraction
 	}
-	return sign + whole
+	if v < 0 && whole != "0" {
+		return "-" + whole
+	}
+	return whole
+}
+
+// tickText writes a number of an axis: millions and more in words.
+func tickText(v float64) string {
+	switch {
+	case math.Abs(v) >= 1e9:
+		return Number(v/1e9) + " bn"
+	case math.Abs(v) >= 1e6:
+		return Number(v/1e6) + " M"
+	}
+	return Number(v)
 }
