@@ -43,7 +43,7 @@ var floors = map[string]room{
 	"store/redis":     {floor: 1, ours: []string{"."}, modules: []string{"github.com/redis/rueidis"}},
 	"store/coalesce":  {floor: 1, ours: []string{"."}},
 	"store/denied":    {floor: 1, ours: []string{"."}},
-	"store/lease":     {floor: 1, ours: []string{"."}, tests: []string{"store/memory", "store/storetest"}},
+	"store/lease":     {floor: 1, ours: []string{"."}, tests: []string{"store/memory", "store/storetest", "store/denied", "store/shard"}},
 	"store/split":     {floor: 1, ours: []string{"."}},
 	"store/guard":     {floor: 1, ours: []string{"."}, modules: []string{"github.com/failsafe-go/failsafe-go"}, tests: []string{"github.com/redis/rueidis"}},
 	"store/shard":     {floor: 1, ours: []string{"."}},
@@ -51,8 +51,12 @@ var floors = map[string]room{
 	"store/storetest": {floor: 1, ours: []string{"."}, modules: testModules, helper: true},
 
 	"policy": {floor: 2, ours: []string{".", "strictyaml"}},
-	"rules":  {floor: 2, ours: []string{"policy"}, modules: []string{"github.com/fsnotify/fsnotify"}},
-	"shed":   {floor: 2},
+	"rules": {
+		floor: 2, ours: []string{"policy"},
+		modules: []string{"github.com/fsnotify/fsnotify", "github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/twmb/franz-go/pkg/kgo", "github.com/twmb/franz-go/pkg/sasl"},
+		tests:   []string{"github.com/twmb/franz-go/pkg/kfake"},
+	},
+	"shed": {floor: 2},
 	"metrics": {
 		floor: 2, ours: []string{".", "policy"},
 		modules: []string{"github.com/prometheus/client_golang"}, tests: []string{"httplimit"},
@@ -67,7 +71,7 @@ var floors = map[string]room{
 	"server": {floor: 4, ours: []string{
 		".", "strictyaml", "policy", "rules", "metrics", "metrics/hot", "httplimit", "gateway", "replay",
 		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease", "store/split", "store/shard",
-	}},
+	}, tests: []string{"github.com/jackc/pgx/v5"}},
 
 	"lab/plot": {floor: 0}, // pictures as SVG
 	"lab": {
@@ -75,11 +79,11 @@ var floors = map[string]room{
 			".", "servers", "servers/proxy", "policy", "metrics", "server", "lab/plot",
 			"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
 		},
-		modules: []string{"github.com/redis/rueidis"},
+		modules: []string{"github.com/redis/rueidis"}, // calls and limiters to compare with
 	},
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
-	}, modules: []string{"golang.org/x/term"}},
+	}, modules: []string{"golang.org/x/term"}, tests: []string{"github.com/jackc/pgx/v5"}},
 	"examples/quickstart": {floor: 5, ours: []string{".", "store/memory"}},
 	"examples/middleware": {floor: 5, ours: []string{"store/memory", "httplimit"}},
 }

@@ -103,10 +103,20 @@ func flood(site string, connections int, d time.Duration) (float64, error) {
 	return float64(answered.Load()) / time.Since(start).Seconds(), err
 }
 
-// paced asks at a rate, in requests a second over all connections, and returns
-// the median of the times from a request to its answer. A rate that cannot be
-// kept is an error: the figure would be that of another load.
+// paced asks at a rate and returns the median of the times from a request to its
+// answer.
 func paced(site string, connections int, rate float64, d time.Duration) (time.Duration, error) {
+	times, err := pacedTimes(site, connections, rate, d)
+	if err != nil {
+		return 0, err
+	}
+	return times[len(times)/2], nil
+}
+
+// pacedTimes asks at a rate, in requests a second over all connections, and
+// returns the times from a request to its answer, sorted. A rate that cannot be
+// kept is an error: the figure would be that of another load.
+func pacedTimes(site string, connections int, rate float64, d time.Duration) ([]time.Duration, error) {
 	times := make([][]time.Duration, connections)
 	every := time.Duration(float64(connections) * float64(time.Second) / rate)
 	start := time.Now()
@@ -123,11 +133,11 @@ func paced(site string, connections int, rate float64, d time.Duration) (time.Du
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(times...)))
-	if want := rate * d.Seconds(); float64(len(all)) < 0.8*want {
-		return 0, fmt.Errorf("%d requests in %v: want %.0f, the machine is too busy", len(all), d, want)
+	if want := rate * d.Seconds(); len(all) == 0 || float64(len(all)) < 0.8*want {
+		return nil, fmt.Errorf("%d requests in %v: want %.0f, the machine is too busy", len(all), d, want)
 	}
-	return all[len(all)/2], nil
+	return all, nil
 }

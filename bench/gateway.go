@@ -74,7 +74,7 @@ func flatOut(s settings, ours, theirs string) (a, b side, err error) {
 	}
 	full := func(url string) side {
 		return func() (sample, error) {
-			rate, err := wrk(path, url, seconds(s.round))
+			rate, err := wrk(path, url, connections, seconds(s.round))
 			return sample{value: rate}, err
 		}
 	}

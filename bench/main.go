@@ -36,7 +36,7 @@ type settings struct {
 // of rows is one more function here.
 func benchmarks() []benchmark {
 	return slices.Concat(memoryBenchmarks(), heapBenchmarks(), policyBenchmarks(),
-		redisBenchmarks(), gatewayBenchmarks(), accuracyBenchmarks())
+		redisBenchmarks(), gatewayBenchmarks(), toleranceBenchmarks(), accuracyBenchmarks())
 }
 
 // run returns the exit status.

@@ -18,6 +18,7 @@ import (
 // A site is a proxy that runs as a program of its own.
 type site struct {
 	url   string
+	admin string       // of a sluice
 	check func() error // whether it measured what it should; nil: it did
 	stop  func()
 }
@@ -116,7 +117,7 @@ func serveSluice(s settings, redis, upstream, limits string) (*site, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	one := &site{url: "http://" + gateway}
+	one := &site{url: "http://" + gateway, admin: "http://" + admin}
 	ready := func() error { return decides(one.url, "http://"+admin, limits != noLimits) }
 	c, err := startChild(ready, program, "serve", "-c", file, "-level", "warn")
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// wrk asks for as many requests as a server answers, and returns how many that
-// is in a second.
-func wrk(path, url string, d time.Duration) (float64, error) {
+// wrk asks for as many requests as a server answers over some connections, and
+// returns how many that is in a second.
+func wrk(path, url string, connections int, d time.Duration) (float64, error) {
 	text, err := exec.Command(path, "-t1", fmt.Sprintf("-c%d", connections), fmt.Sprintf("-d%.0fs", d.Seconds()), url).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("wrk: %w: %s", err, text)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"io"
 	"math"
 
 	"github.com/sluice-limiter/sluice/lab/plot"
@@ -38,4 +39,14 @@ func (r *Report) plot() plot.Plot {
 		}
 	}
 	return nil
+}
+
+// WritePlot writes the report's picture as SVG, nothing if there is nothing to
+// draw.
+func (r *Report) WritePlot(w io.Writer) error {
+	p := r.plot()
+	if p == nil {
+		return nil
+	}
+	return p.WriteSVG(w)
 }

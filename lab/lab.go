@@ -40,6 +40,8 @@ func Experiments() []Experiment {
 		e2e,
 		overhead,
 		outage,
+		hotkey,
+		shards,
 		fleet,
 	}
 }

@@ -36,6 +36,8 @@ type span struct{ from, to time.Duration }
 type wrong struct {
 	callersClock bool // decides by the time of whoever asks
 	freeClaims   bool // grants tokens in advance without debiting them
+	twiceBack    bool // credits twice what comes back
+	wholeShares  bool // instances lease as if each were alone
 }
 
 func newSimStore(w wrong, away ...span) *simStore {
@@ -104,6 +106,9 @@ func (s *simStore) settle(settlements []sluice.Settlement, skew time.Duration) e
 			return err
 		}
 		sluice.Correct(s.state(&settlements[i].Charge), &settlements[i], &m, s.now(skew))
+		if s.wrong.twiceBack {
+			sluice.Correct(s.state(&settlements[i].Charge), &settlements[i], &m, s.now(skew))
+		}
 	}
 	return nil
 }
@@ -145,6 +150,7 @@ type wire struct {
 
 	mu   sync.Mutex
 	rand *rand.Rand
+	dead bool // whoever was here has crashed
 }
 
 var errAway = errors.New("the store is away")
@@ -156,7 +162,11 @@ const noticed = 500 * time.Millisecond
 func (w *wire) cross() error {
 	w.mu.Lock()
 	delay := 100*time.Microsecond + time.Duration(w.rand.ExpFloat64()*float64(50*time.Microsecond))
+	dead := w.dead
 	w.mu.Unlock()
+	if dead {
+		return errAway
+	}
 	time.Sleep(delay)
 	o, away := w.store.outage()
 	if !away {
@@ -164,6 +174,13 @@ func (w *wire) cross() error {
 	}
 	time.Sleep(o.from + noticed - time.Since(w.store.epoch))
 	return errAway
+}
+
+// cut ends all that goes over the wire.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = true
 }
 
 // Take implements [sluice.Store].

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -19,7 +20,8 @@ type Simulation struct {
 	Seconds int
 	Rate    int // requests a second, of tenants by a Zipf distribution of 1.1
 	Tenants int
-	// Hot is how many requests a second one more tenant makes.
+	// Hot is how many tokens a second one more tenant asks for, in bursts of up
+	// to twice that.
 	Hot int
 	// Instances is how many there are at the beginning, and at each tenth of the
 	// run; the last number stays.
@@ -30,23 +32,30 @@ type Simulation struct {
 	Seed      uint64
 }
 
-const hotTenant = "hot"
+const (
+	hotTenant = "hot"
+	hotOn     = 300 * time.Millisecond
+	hotOff    = 450 * time.Millisecond
+	hotLong   = 1100 * time.Millisecond
+)
 
-// simLimits are those of a simulation: one for each tenant, exact but for that
-// of the hot one, and one for all.
+// simLimits are those of a simulation: one for each tenant, exact but for that of
+// the hot one; one in windows for the hot tenant; and one for all.
 func simLimits() []policy.Limit {
+	hot := []policy.Condition{{Attribute: "tenant", Patterns: []string{hotTenant}}}
 	perSecond := func(tokens, burst int64) sluice.Limit {
 		return sluice.Limit{Tokens: tokens, Per: time.Second, Burst: burst}
 	}
 	return []policy.Limit{
 		{
 			Name: "tenant", Key: []string{"tenant"}, Default: perSecond(100, 200),
-			Overrides: []policy.Rule{{
-				Match: []policy.Condition{{Attribute: "tenant", Patterns: []string{hotTenant}}},
-				Limit: perSecond(10_000, 20_000), Tolerance: 50_000,
-			}},
+			Overrides: []policy.Rule{{Match: hot, Limit: perSecond(10_000, 4000), Tolerance: 200_000}},
 		},
-		{Name: "everyone", Default: perSecond(45_000, 60_000), Tolerance: 10_000},
+		{
+			Name: "window", Match: hot, Tolerance: 50_000,
+			Default: sluice.Limit{Tokens: 40_000, Per: 10 * time.Second, Algorithm: sluice.FixedWindow},
+		},
+		{Name: "everyone", Default: perSecond(25_000, 30_000), Tolerance: 50_000},
 	}
 }
 
@@ -58,13 +67,15 @@ type simRun struct {
 	rand  *rand.Rand
 	names []string
 
-	live   []*simInstance
-	made   int
-	ending sync.WaitGroup // instances that stop
+	live    []*simInstance
+	made    int
+	stopped int
+	ending  sync.WaitGroup // instances that stop
 
 	mu       sync.Mutex
 	tenants  map[string][]Admission
 	everyone []Admission
+	admitted int64 // tokens
 	waits    []time.Duration
 	fallback int
 	errs     []error
@@ -91,24 +102,24 @@ func (s Simulation) start(set *policy.Set) *simRun {
 
 // run lets the fleet meet its traffic. The first seconds are for the instances
 // to see each other; they are not counted.
-func (r *simRun) run() {
+func (r *simRun) run(ctx context.Context) {
 	r.scale(r.Instances[0])
-	time.Sleep(3 * simTTL)
+	time.Sleep(warming)
 	var traffic sync.WaitGroup
 	zipf := rand.NewZipf(r.rand, 1.1, 1, uint64(r.Tenants-1))
 	whole := time.Duration(r.Seconds) * time.Second
 	began := time.Now()
 	hot := time.Duration(0)
 	tenth := 0
-	for at := time.Duration(0); at < whole; at += time.Duration(r.rand.ExpFloat64() * float64(time.Second) / float64(r.Rate)) {
+	for at := time.Duration(0); at < whole && ctx.Err() == nil; at += time.Duration(r.rand.ExpFloat64() * float64(time.Second) / float64(r.Rate)) {
 		time.Sleep(at - time.Since(began))
 		if now := int(10 * at / whole); now > tenth {
 			tenth = now
 			r.scale(r.Instances[min(tenth, len(r.Instances)-1)])
 		}
-		r.request(&traffic, r.names[zipf.Uint64()])
-		for ; r.Hot > 0 && hot < at; hot += time.Second / time.Duration(r.Hot) {
-			r.request(&traffic, hotTenant)
+		r.request(&traffic, r.names[zipf.Uint64()], 1)
+		for r.Hot > 0 && hot < at {
+			hot = r.askHot(&traffic, hot)
 		}
 	}
 	traffic.Wait()
@@ -116,7 +127,30 @@ func (r *simRun) run() {
 	r.ending.Wait()
 }
 
-// scale starts or stops instances until there are n.
+// warming is how long instances see each other before there is traffic.
+const warming = 3 * simTTL
+
+// askHot makes the hot tenant's request that is due at a time, and returns when
+// the next one is. It asks for little, which leaves leases that are not spent; for
+// much once its bucket is full; and pauses until leases are given back.
+func (r *simRun) askHot(traffic *sync.WaitGroup, at time.Duration) time.Duration {
+	const cycle = hotOn + hotOff + hotOn + hotLong
+	rate := r.Hot / 4
+	switch in := at % cycle; {
+	case in >= cycle-hotLong:
+		return at - in + cycle
+	case in >= hotOn+hotOff:
+		rate = 2 * r.Hot
+	case in >= hotOn:
+		return at - in + hotOn + hotOff
+	}
+	cost := 1 + r.rand.Int64N(3)
+	r.request(traffic, hotTenant, cost)
+	return at + time.Duration(cost)*time.Second/time.Duration(rate)
+}
+
+// scale starts or stops instances until there are n. Every third that stops
+// crashes.
 func (r *simRun) scale(n int) {
 	for len(r.live) < n {
 		skew := time.Duration(0)
@@ -127,21 +161,28 @@ func (r *simRun) scale(n int) {
 		r.made++
 	}
 	for len(r.live) > n {
-		r.ending.Go(r.live[0].close)
+		end := r.live[0].close
+		if r.stopped%3 == 2 {
+			end = r.live[0].crash
+		}
+		r.stopped++
+		r.ending.Go(end)
 		r.live = r.live[1:]
 	}
 }
 
 // request sends one request to any instance and records what it is told.
-func (r *simRun) request(traffic *sync.WaitGroup, tenant string) {
+func (r *simRun) request(traffic *sync.WaitGroup, tenant string, cost int64) {
 	x := r.live[r.rand.IntN(len(r.live))]
 	x.requests.Add(1)
 	traffic.Go(func() {
 		defer x.requests.Done()
 		sent := time.Since(r.store.epoch)
-		allowed, fallback, err := x.decide(tenant)
+		allowed, fallback, err := x.decide(tenant, cost)
 		answered := time.Since(r.store.epoch)
-		r.record(tenant, Admission{Sent: sent, Answered: answered, N: 1}, allowed, fallback, err)
+		if !x.crashed.Load() {
+			r.record(tenant, Admission{Sent: sent, Answered: answered, N: cost}, allowed, fallback, err)
+		}
 	})
 }
 
@@ -155,41 +196,9 @@ func (r *simRun) record(tenant string, a Admission, allowed, fallback bool, err 
 	case allowed:
 		r.tenants[tenant] = append(r.tenants[tenant], a)
 		r.everyone = append(r.everyone, a)
+		r.admitted += a.N
 	}
 	if fallback {
 		r.fallback++
 	}
-}
-
-// over returns how many admissions break the limits' bounds: those of a token
-// bucket, more by the tolerance where a limit has one, and by a burst where the
-// store was away.
-func (r *simRun) over() int {
-	bursts := int64(1)
-	if r.Outage.to > 0 {
-		bursts = 2
-	}
-	over := 0
-	for i := range r.set.Limits() {
-		l := &r.set.Limits()[i]
-		if len(l.Key) == 0 {
-			over += len(leasedBound(l.Default, l.Tolerance, bursts).Over(r.everyone))
-			continue
-		}
-		for tenant, admissions := range r.tenants {
-			b := leasedBound(l.Default, l.Tolerance, bursts)
-			if tenant == hotTenant {
-				b = leasedBound(l.Overrides[0].Limit, l.Overrides[0].Tolerance, bursts)
-			}
-			over += len(b.Over(admissions))
-		}
-	}
-	return over
-}
-
-// leasedBound is the bound of a limit that may be leased: (1 + t) x burst.
-func leasedBound(l sluice.Limit, tolerance, bursts int64) Bound {
-	b := BoundOf(l, bursts)
-	b.Burst += bursts * l.Capacity() * tolerance / 1_000_000
-	return b
 }

@@ -29,8 +29,8 @@ func TestSimulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	usual := Simulation{
-		Seconds: 10, Rate: 1000, Hot: 3000, Tenants: 50, Instances: []int{3, 2, 4},
-		Skew: 50 * time.Millisecond, Outage: outageAt(4), Seed: 7,
+		Seconds: 20, Rate: 1000, Hot: 20_000, Tenants: 50, Instances: []int{3, 2, 4},
+		Skew: 50 * time.Millisecond, Outage: outageAt(8), Seed: 7,
 	}
 	for _, tt := range []struct {
 		name   string
@@ -39,14 +39,14 @@ func TestSimulation(t *testing.T) {
 	}{
 		{"all of it", func(*Simulation) {}, false},
 		{"the caller's clock", func(s *Simulation) { s.Hot, s.Outage, s.Wrong.callersClock = 0, span{}, true }, true},
-		{"claims are not debited", func(s *Simulation) {
-			s.Seconds, s.Hot, s.Outage, s.Wrong.freeClaims = 4, 25_000, span{}, true
-		}, true},
+		{"claims are not debited", func(s *Simulation) { s.Outage, s.Wrong.freeClaims = span{}, true }, true},
+		{"each leases as if alone", func(s *Simulation) { s.Outage, s.Wrong.wholeShares = span{}, true }, true},
+		{"what comes back counts twice", func(s *Simulation) { s.Outage, s.Wrong.twiceBack = span{}, true }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := usual
 			tt.change(&s)
-			row, err := s.measure(set)
+			row, err := s.measure(t.Context(), set)
 			if err != nil {
 				t.Fatal(err)
 			}

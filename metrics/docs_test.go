@@ -22,6 +22,7 @@ func everything(t *testing.T) *metrics.Metrics {
 	engine := policy.NewEngine(m.Decisions(m.Store(scripted{decision: sluice.Decision{Allowed: true}})), set(t, "a"))
 	decide(engine, m.Observer(engine.Set), policy.Request{N: 1})
 	m.Watch(everyLayer())
+	m.WatchRules(func() metrics.Rules { return metrics.Rules{} })
 	m.Latency()(time.Millisecond)
 	return m
 }

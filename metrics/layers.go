@@ -61,6 +61,7 @@ type Lease struct {
 	Returned int64 // of them, given back
 	Lost     int64 // of them, whose give-back failed
 	Held     int64 // now
+	Active   bool  // this instance may lease
 }
 
 // Memory says how the counters in this process stand: the truth without Redis,
@@ -89,7 +90,7 @@ type layers struct {
 	instances                    *prometheus.Desc
 	settlements                  *prometheus.Desc
 	leaseClaims, leaseTokens     *prometheus.Desc
-	leaseHeld                    *prometheus.Desc
+	leaseHeld, leaseActive       *prometheus.Desc
 	memoryKeys, memoryEvictions  *prometheus.Desc
 	coalesceCalls, coalesceTaken *prometheus.Desc
 }
@@ -119,6 +120,8 @@ func newLayers() *layers {
 			"event"),
 		leaseHeld: desc("sluice_lease_held_tokens",
 			"Tokens claimed in advance that this instance holds now. All instances together hold at most the tolerance times the burst of each limit."),
+		leaseActive: desc("sluice_lease_active",
+			"1 while this instance may lease: it beats, and all others must have heard of it. 0 for some ten seconds after a start, and while its heartbeats fail; decisions are then asked of the store one by one."),
 		memoryKeys: desc("sluice_memory_keys",
 			"Counters kept in this process now: all of them without Redis, else those of the fallback. The number is bounded."),
 		memoryEvictions: desc("sluice_memory_evictions_total",
@@ -135,7 +138,7 @@ func newLayers() *layers {
 func (l *layers) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		l.breakerState, l.breakerOpens, l.fallbacks, l.instances, l.settlements,
-		l.leaseClaims, l.leaseTokens, l.leaseHeld, l.memoryKeys, l.memoryEvictions, l.coalesceCalls, l.coalesceTaken,
+		l.leaseClaims, l.leaseTokens, l.leaseHeld, l.leaseActive, l.memoryKeys, l.memoryEvictions, l.coalesceCalls, l.coalesceTaken,
 	} {
 		ch <- desc
 	}
@@ -188,6 +191,11 @@ func (l *layers) Collect(ch chan<- prometheus.Metric) {
 func (l *layers) collectLease(ch chan<- prometheus.Metric, n Lease) {
 	send(ch, l.leaseClaims, prometheus.CounterValue, float64(n.Claims))
 	send(ch, l.leaseHeld, prometheus.GaugeValue, float64(n.Held))
+	active := 0.0
+	if n.Active {
+		active = 1
+	}
+	send(ch, l.leaseActive, prometheus.GaugeValue, active)
 	for event, tokens := range map[string]int64{"claimed": n.Claimed, "spent": n.Spent, "returned": n.Returned, "lost": n.Lost} {
 		send(ch, l.leaseTokens, prometheus.CounterValue, float64(tokens), event)
 	}

@@ -27,7 +27,7 @@ func everyLayer() metrics.Layers {
 		Instances:   func() int { return 4 },
 		Settlements: func() metrics.Settlements { return metrics.Settlements{Settled: 8, Lost: 9} },
 		Lease: func() metrics.Lease {
-			return metrics.Lease{Claims: 16, Claimed: 17, Spent: 18, Returned: 19, Lost: 20, Held: 21}
+			return metrics.Lease{Claims: 16, Claimed: 17, Spent: 18, Returned: 19, Lost: 20, Held: 21, Active: true}
 		},
 		Memory:   func() metrics.Memory { return metrics.Memory{Keys: 12, Evicted: 13} },
 		Coalesce: func() metrics.Coalesce { return metrics.Coalesce{Calls: 14, Charges: 15} },
@@ -79,6 +79,7 @@ func TestLayers(t *testing.T) {
 		`sluice_lease_tokens_total{event="returned"}`:                  19,
 		`sluice_lease_tokens_total{event="lost"}`:                      20,
 		`sluice_lease_held_tokens`:                                     21,
+		`sluice_lease_active`:                                          1,
 		`sluice_memory_keys`:                                           12,
 		`sluice_memory_evictions_total`:                                13,
 		`sluice_coalesce_calls_total`:                                  14,

@@ -42,6 +42,7 @@ type Metrics struct {
 	start     time.Time // of the clock that latencies are read from
 	decisions *decisions
 	layers    *layers
+	rules     *rules
 
 	mu        sync.Mutex                      // held while an instrument is made
 	calls     map[string]*instruments         // by their part of the name
@@ -57,6 +58,7 @@ func New(o Options) *Metrics {
 		start:     time.Now(),
 		decisions: newDecisions(classifier{o.Away}),
 		layers:    newLayers(),
+		rules:     newRules(),
 		calls:     make(map[string]*instruments),
 		latencies: make(map[string]prometheus.Histogram),
 	}
@@ -75,7 +77,7 @@ func New(o Options) *Metrics {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.decisions, m.decisions.requests, m.decisions.undecided,
-		m.layers,
+		m.layers, m.rules,
 	)
 	return m
 }

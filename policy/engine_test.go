@@ -494,7 +494,7 @@ func TestVerdictIsReusable(t *testing.T) {
 		if err := e.Decide(context.Background(), r, &fresh); err != nil {
 			t.Fatal(err)
 		}
-		opts := cmp.Options{cmpopts.IgnoreUnexported(Verdict{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Result{}, "Cost", "Decision")}
+		opts := cmp.Options{cmpopts.IgnoreUnexported(Verdict{}, Found{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Result{}, "Cost", "Decision")}
 		if diff := cmp.Diff(fresh, v, opts); diff != "" {
 			t.Errorf("%q: used and fresh verdict differ:\n%s", ip, diff)
 		}

@@ -28,7 +28,7 @@ func (l *compiled) hider(s *Set, rule int) (first int, ok bool) {
 		}
 		q.readings[attribute].value = p.text
 	}
-	n := l.overrides.find(&q)
+	n, _ := l.overrides.find(&q)
 	if n == none || int(n) >= rule || !within(l.Overrides[n].Match, l.Overrides[rule].Match) {
 		return 0, false
 	}

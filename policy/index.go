@@ -58,10 +58,17 @@ type part struct {
 // none is the number of no rule.
 const none = ^uint32(0)
 
+// met says whether any rule matches.
+func (x *index) met(q *reader) bool {
+	rule, _ := x.find(q)
+	return rule != none
+}
+
 // find returns the rule in force: of those that match, one with the most
-// matched attributes, and of these the first. It allocates nothing.
-func (x *index) find(q *reader) uint32 {
-	best, matched := none, 0
+// matched attributes, and of these the first; and how many attributes it
+// matches. It allocates nothing.
+func (x *index) find(q *reader) (best uint32, matched int) {
+	best = none
 	for i := range x.shapes {
 		s := &x.shapes[i]
 		if best != none && s.matched < matched {
@@ -74,7 +81,7 @@ func (x *index) find(q *reader) uint32 {
 			best, matched = rule, s.matched
 		}
 	}
-	return best
+	return best, matched
 }
 
 // lookup returns the first rule of a shape that matches.

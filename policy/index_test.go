@@ -34,7 +34,7 @@ func ruleFor(s *Set, limit int, ask Attributes) int {
 	if l.overrides == nil {
 		return -1
 	}
-	if rule := l.overrides.find(&q); rule != none {
+	if rule, _ := l.overrides.find(&q); rule != none {
 		return int(rule)
 	}
 	return -1
@@ -175,7 +175,7 @@ func BenchmarkMatch(b *testing.B) {
 				i++
 				tenant = names[i&(1<<16-1)]
 				q.begin(s, &r)
-				if s.limits[0].override(&q) == nil && bench.tenants == 100_000 {
+				if rule, _ := s.limits[0].override(&q); rule == nil && bench.tenants == 100_000 {
 					b.Fatal("no rule")
 				}
 			}

@@ -18,6 +18,7 @@ type Set struct {
 	attributes []string // every attribute that a limit reads, by number
 	seed       maphash.Seed
 	warnings   []string
+	rows       *rows // of a table; nil: none
 }
 
 // NewSet checks and indexes limits; the error joins all that is wrong, a line
@@ -49,6 +50,7 @@ func (s *Set) Warnings() []string { return slices.Clone(s.warnings) }
 // A compiled limit is a limit made ready to be met.
 type compiled struct {
 	*Limit
+	number        int
 	key           []int    // numbers of the key's attributes
 	labels        []string // "|tenant=", beside key
 	secret        []bool   // beside key: only a hash of the value may be kept
@@ -61,19 +63,28 @@ type compiled struct {
 
 // matches says whether a limit applies to a request.
 func (l *compiled) matches(q *reader) bool {
-	return l.match == nil || l.match.find(q) != none
+	return l.match == nil || l.match.met(q)
 }
 
-// override returns the override in force; nil: none.
-func (l *compiled) override(q *reader) *Rule {
+// override returns the override in force and how many attributes it matches;
+// nil: none.
+func (l *compiled) override(q *reader) (rule *Rule, matched int) {
 	if l.overrides == nil {
-		return nil
+		return nil, 0
 	}
-	rule := l.overrides.find(q)
-	if rule == none {
-		return nil
+	n, matched := l.overrides.find(q)
+	if n == none {
+		return nil, 0
 	}
-	return &l.Overrides[rule]
+	return &l.Overrides[n], matched
+}
+
+// mostMatched returns the most attributes that an override matches.
+func (l *compiled) mostMatched() int {
+	if l.overrides == nil || len(l.overrides.shapes) == 0 {
+		return 0
+	}
+	return l.overrides.shapes[0].matched
 }
 
 // needs says whether a limit cannot be decided without an attribute.
@@ -149,7 +160,7 @@ func (c *compiler) compile(number int, l *Limit) compiled {
 	for i := range l.Key {
 		l.Key[i] = canonical(l.Key[i])
 	}
-	out := compiled{Limit: l, cost: l.Cost.normal(), costAttribute: -1}
+	out := compiled{Limit: l, number: number, cost: l.Cost.normal(), costAttribute: -1}
 	for _, name := range l.Key {
 		out.key = append(out.key, c.set.number(name))
 		out.labels = append(out.labels, "|"+name+"=")

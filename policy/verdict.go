@@ -9,7 +9,8 @@ import (
 // A Result is what one matched limit says.
 type Result struct {
 	Limit     *Limit       // the limit as configured
-	Rule      *Rule        // the override in force; nil: the limit's own default
+	Rule      *Rule        // the override in force; nil: a row of a table or the limit's own default
+	Row       Found        // the row of a table in force, if there is one
 	Effective sluice.Limit // how much may pass; zero if unlimited
 	Key       string       // the counter; "" if unlimited
 	Cost      int64        // tokens asked
@@ -81,10 +82,7 @@ func (v *Verdict) meet(l *compiled, n int64) error {
 		return nil
 	}
 	result := Result{Limit: l.Limit, Effective: l.Default}
-	unlimited := l.Unlimited
-	if rule := l.override(q); rule != nil {
-		result.Rule, result.Effective, unlimited = rule, rule.Limit, rule.Unlimited
-	}
+	unlimited := result.choose(l, q)
 	if unlimited {
 		result.Effective = sluice.Limit{}
 		v.Unlimited = append(v.Unlimited, result)
@@ -104,6 +102,24 @@ func (v *Verdict) meet(l *compiled, n int64) error {
 	c.never = err != nil
 	v.cuts = append(v.cuts, c)
 	return nil
+}
+
+// choose finds what overrides the limit: the override or the row that matches
+// the most attributes, of two that match as many the row. It says whether the
+// limit lets the request through uncounted.
+func (r *Result) choose(l *compiled, q *reader) (unlimited bool) {
+	row, found := q.set.row(q, l.number)
+	if !found || l.mostMatched() > row.matched() {
+		if rule, matched := l.override(q); rule != nil && (!found || matched > row.matched()) {
+			r.Rule, r.Effective = rule, rule.Limit
+			return rule.Unlimited
+		}
+	}
+	if found {
+		r.Row, r.Effective = Found{row.row}, row.rate
+		return false
+	}
+	return l.Unlimited
 }
 
 // charge makes the charges: first those of the limits that can refuse, one
@@ -148,10 +164,13 @@ func (r *Result) tolerance() int64 {
 
 // shards returns over how many counters the limit that applies is spread.
 func (r *Result) shards() int {
-	if r.Rule == nil {
+	switch {
+	case r.Rule == nil && r.Row.row == nil:
 		return r.Limit.Shards
+	case r.Rule != nil:
+		return r.Rule.spread(r.Limit)
 	}
-	return r.Rule.spread(r.Limit)
+	return int(min(int64(r.Limit.Shards), r.Effective.Capacity()))
 }
 
 // conclude hands the decisions to the results, in the order of charge, and

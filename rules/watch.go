@@ -1,5 +1,6 @@
-// Package rules says when rules change where they come from: a file now;
-// tables and messages later. Reading and judging them is up to the caller.
+// Package rules says when rules change where they come from, a file or a Kafka
+// topic, and keeps those of a table in PostgreSQL up to date. What a file holds
+// is read and judged by the caller.
 package rules
 
 import (

@@ -29,6 +29,13 @@ func (r *running) admin(path, host string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
+// page reads a page of the admin listener.
+func (r *running) page(path string) string {
+	r.t.Helper()
+	_, body := r.admin(path, "")
+	return body
+}
+
 const topYAML = `limits:
   - {name: key, key: [tenant], limit: 2/h}
   - {name: all, key: [], limit: 1000/h, shards: 10}

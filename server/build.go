@@ -18,9 +18,15 @@ type state struct {
 	front  http.Handler // the gateway's; nil: none
 }
 
-// build makes a state of a configuration.
+// build makes a state of a configuration and of the rows in force; s.putting
+// must be held.
 func (s *Server) build(c *Config) (*state, error) {
-	now := &state{config: c, engine: policy.NewEngine(s.stack.Top, c.Set)}
+	set := c.Set
+	if last := s.now.Load(); last != nil {
+		set = set.Adopt(last.engine.Set())
+	}
+	now := &state{config: c, engine: policy.NewEngine(s.stack.Top, set)}
+	c.named = func(attribute, value string) bool { return now.engine.Set().Names(attribute, value) }
 	if c.Gateway == nil {
 		return now, nil
 	}
@@ -53,6 +59,8 @@ func (s *Server) build(c *Config) (*state, error) {
 
 // put puts a configuration in force, whole or not at all.
 func (s *Server) put(c *Config) error {
+	s.putting.Lock()
+	defer s.putting.Unlock()
 	now, err := s.build(c)
 	if err != nil {
 		return err

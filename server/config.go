@@ -31,6 +31,8 @@ type Config struct {
 	Instances int
 	// Set holds the limits.
 	Set *policy.Set
+	// Rules says where more overrides come from; nil: only the file has some.
+	Rules *RulesConfig
 	// Identity says how requests are told apart.
 	Identity IdentityConfig
 	// Gateway is the reverse proxy; nil: none.
@@ -46,7 +48,25 @@ type Config struct {
 	sources     []source
 	hasher      *httplimit.Hasher
 	identities  []*httplimit.Identity
-	namedValues map[string]map[string]bool // by attribute
+	namedValues map[string]map[string]bool         // by attribute
+	named       func(attribute, value string) bool // by the rows in force; nil: none
+}
+
+// A RulesConfig says where overrides come from that change while the server
+// runs.
+type RulesConfig struct {
+	// URL is that of the PostgreSQL database whose table rate_limit_rule holds
+	// them.
+	URL string
+	// Poll is the time between looks at the table.
+	Poll time.Duration
+	// Changed is a Kafka topic whose messages make the server look; "": none.
+	Changed string
+	// Snapshot is the file that keeps the rules for a start without the
+	// database; "": none.
+	Snapshot string
+
+	source string // where it stands: "file:line"
 }
 
 // An IdentityConfig says who asks.

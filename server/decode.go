@@ -22,13 +22,14 @@ type decoder struct {
 
 func (d *decoder) config(doc *strictyaml.Document) *Config {
 	m := doc.Root().Mapping("store", "prefix", "max_keys", "budget", "instances", "limits",
-		"identity", "gateway", "admin", "drain")
+		"rules", "identity", "gateway", "admin", "drain")
 	c := &Config{
 		Store:     d.store(m.Get("store")),
 		Prefix:    d.prefix(m.Get("prefix")),
 		MaxKeys:   int(m.Get("max_keys").Int(0, 1, 1<<30)),
 		Budget:    m.Get("budget").Duration(5*time.Millisecond, 100*time.Microsecond, 10*time.Second),
 		Instances: int(m.Get("instances").Int(1, 1, 10_000)),
+		Rules:     d.rules(m.Get("rules")),
 		Identity:  d.identity(m.Get("identity")),
 		Gateway:   d.gateway(m.Get("gateway")),
 		Admin:     AdminConfig{Listen: d.listen(m.Get("admin").Mapping("listen").Get("listen"))},

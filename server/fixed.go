@@ -17,6 +17,7 @@ func fix(c, started *Config) []string {
 	differ("max_keys", c.MaxKeys != started.MaxKeys)
 	differ("budget", c.Budget != started.Budget)
 	differ("instances", c.Instances != started.Instances)
+	differ("rules", !sameRules(c.Rules, started.Rules))
 	differ("admin", c.Admin != started.Admin)
 	if (c.Gateway == nil) != (started.Gateway == nil) {
 		c.Gateway = started.Gateway
@@ -45,4 +46,12 @@ func (g *GatewayConfig) fixed(started *GatewayConfig) []string {
 	differ("dial_timeout", g.Transport.Dial != started.Transport.Dial)
 	differ("upstream_timeout", g.Transport.Response != started.Transport.Response)
 	return names
+}
+
+// sameRules says whether two files name the same rules.
+func sameRules(a, b *RulesConfig) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.URL == b.URL && a.Poll == b.Poll && a.Changed == b.Changed && a.Snapshot == b.Snapshot
 }

@@ -9,6 +9,7 @@ import (
 type health struct {
 	draining atomic.Bool
 	degraded func() []string // nodes of the store that are not asked
+	stale    func() bool     // the rules are the last that were known
 }
 
 // live answers 200 as long as the process can answer at all.
@@ -16,16 +17,22 @@ func (h *health) live(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, status{Status: "alive"})
 }
 
-// ready answers 503 only while the server drains. With the store away it is
-// ready all the same, and says so: limits go by their failure modes, and another
-// instance would have no more of the store.
+// ready answers 503 only while the server drains. With the store or the database
+// of the rules away it is ready all the same, and says so: limits go by their
+// failure modes and by the last rules, and another instance would have no more
+// of either.
 func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 	if h.draining.Load() {
 		writeJSON(w, http.StatusServiceUnavailable, status{Status: "draining"})
 		return
 	}
-	if away := h.degraded(); len(away) > 0 {
-		writeJSON(w, http.StatusOK, status{Status: "degraded", Away: away})
+	now := status{Away: h.degraded()}
+	if h.stale() {
+		now.Rules = "stale"
+	}
+	if len(now.Away) > 0 || now.Rules != "" {
+		now.Status = "degraded"
+		writeJSON(w, http.StatusOK, now)
 		return
 	}
 	writeJSON(w, http.StatusOK, status{Status: "ready"})
@@ -35,4 +42,5 @@ func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 type status struct {
 	Status string   `json:"status"`
 	Away   []string `json:"store_away,omitempty"`
+	Rules  string   `json:"rules,omitempty"`
 }

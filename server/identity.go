@@ -133,7 +133,9 @@ func (c *Config) identify() {
 			Hasher:   c.hasher,
 			Keys:     a.keys,
 			Unknown:  a.Unknown,
-			Named:    func(value string) bool { return c.namedValues[a.Name][value] },
+			Named: func(value string) bool {
+				return c.namedValues[a.Name][value] || c.named != nil && c.named(a.Name, value)
+			},
 		})
 		if err != nil {
 			i = nil // told already, where it stands

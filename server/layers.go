@@ -62,6 +62,6 @@ func (s *Stack) leaseStats() metrics.Lease {
 	stats := s.lease.Stats()
 	return metrics.Lease{
 		Claims: stats.Claims, Claimed: stats.Claimed, Spent: stats.Spent,
-		Returned: stats.Returned, Lost: stats.Lost, Held: stats.Held,
+		Returned: stats.Returned, Lost: stats.Lost, Held: stats.Held, Active: stats.Active,
 	}
 }

@@ -104,6 +104,9 @@ func (f *follower) read(ctx context.Context) {
 			slog.String("file", path), slog.Any("error", err))
 		return
 	}
+	if s.rules != nil {
+		s.rules.Reload() // identities, and with them what rows stand for, may be others
+	}
 	attrs := []any{slog.String("file", path), slog.Int("limits", len(c.Set.Limits()))}
 	if len(fixed) > 0 {
 		attrs = append(attrs, slog.Any("only_after_a_restart", fixed))

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-limiter/sluice/metrics"
 	"github.com/sluice-limiter/sluice/metrics/hot"
 	"github.com/sluice-limiter/sluice/policy"
+	"github.com/sluice-limiter/sluice/rules"
 	"github.com/sluice-limiter/sluice/store/coalesce"
 	"github.com/sluice-limiter/sluice/store/guard"
 	"github.com/sluice-limiter/sluice/store/redis"
@@ -34,8 +35,11 @@ type Server struct {
 	health    health
 	reload    chan struct{}
 
-	now  atomic.Pointer[state]
-	cert certificate
+	putting sync.Mutex // held while a configuration or a set is put in force
+	now     atomic.Pointer[state]
+	cert    certificate
+	rules   *rules.Table    // nil: only the file has rules
+	changed *rules.Messages // nil: nobody tells of changed rules
 
 	listeners []listener
 	requests  atomic.Int64 // under way
@@ -65,12 +69,16 @@ func New(c *Config, log *slog.Logger) (*Server, error) {
 		metrics: m,
 		reload:  make(chan struct{}, 1),
 	}
-	s.health.degraded = stack.Degraded
+	s.health.degraded, s.health.stale = stack.Degraded, s.staleRules
 	s.observe = s.observer()
 	if c.Gateway != nil {
 		s.transport = gateway.NewTransport(c.Gateway.Transport)
 	}
 	if err := s.put(c); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if err := s.openRules(); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -101,7 +109,14 @@ func version() string {
 }
 
 // Close ends what New began. A server that serves closes itself when it stops.
-func (s *Server) Close() { s.closing.Do(s.stack.Close) }
+func (s *Server) Close() {
+	s.closing.Do(func() {
+		if s.rules != nil {
+			s.rules.Close()
+		}
+		s.stack.Close()
+	})
+}
 
 // Listen opens all listeners, or none; the error names those that failed.
 func (s *Server) Listen() error {
@@ -216,6 +231,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { s.follow(watching) })
+	background.Go(func() { s.followRules(watching) })
 	// The store is looked after until the last request has been answered.
 	tending, stopTending := context.WithCancel(context.Background())
 	background.Go(func() { s.stack.Run(tending) })

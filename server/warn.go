@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-limiter/sluice/gateway"
 	"github.com/sluice-limiter/sluice/httplimit"
 	"github.com/sluice-limiter/sluice/policy"
+	"github.com/sluice-limiter/sluice/store/lease"
 )
 
 // maxUnmet bounds how many values that no request has are told of.
@@ -31,7 +32,29 @@ func (c *Config) warn() {
 		c.Warnings = append(c.Warnings,
 			c.Gateway.source+": identity.ip: no trusted_proxies: behind a proxy all clients would share its address; list the proxy if there is one")
 	}
+	if c.Rules != nil {
+		if err := c.Set.CheckRows(); err != nil {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: rules: rows without a limit_name are skipped: %v", c.Rules.source, err))
+		}
+	}
+	if c.Store != "memory" {
+		c.warnShares()
+	}
 	c.warnUnmet()
+}
+
+// warnShares tells of tolerances that are too small to be divided among the
+// configured instances.
+func (c *Config) warnShares() {
+	for i, l := range c.Set.Limits() {
+		parts := int64(max(1, c.Instances) * max(1, l.Shards))
+		share := l.Default.Capacity() * l.Tolerance / 1_000_000 / parts
+		if l.Tolerance > 0 && !l.Unlimited && share < lease.LeastShare {
+			c.Warnings = append(c.Warnings, fmt.Sprintf(
+				"%s: limits[%d].tolerance: has no effect with %d instances and %d shards: each could hold %d tokens, and fewer than %d are not worth a lease; want a larger tolerance or burst, or fewer shards",
+				l.Source, i, max(1, c.Instances), max(1, l.Shards), share, lease.LeastShare))
+		}
+	}
 }
 
 // warnUnmet tells of values in limits that no request has.

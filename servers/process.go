@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,7 +30,8 @@ type Process struct {
 	name  string
 	args  []string
 	env   []string
-	tls   *tls.Config // nil: none
+	tls   *tls.Config         // nil: none
+	user  *syscall.Credential // who runs it; nil: as this program
 	ready func() error
 	run   *run
 }
@@ -46,7 +48,9 @@ func Find(program, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
 	}
-	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} {
+	hidden, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // fails only for a bad pattern
+	slices.Reverse(hidden)                                  // the newest version first
+	for _, dir := range append([]string{"/usr/sbin", "/usr/local/sbin"}, hidden...) {
 		path := filepath.Join(dir, program)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
@@ -78,7 +82,7 @@ func (p *Process) start(ctx context.Context) error {
 	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
 	// The server dies with this program, however that ends. The signal comes
 	// when the thread that started it ends, so that thread stays.
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: p.user}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()

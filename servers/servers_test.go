@@ -52,6 +52,23 @@ func TestSecureStarts(t *testing.T) {
 	}
 }
 
+func TestPostgresStarts(t *testing.T) {
+	start := time.Now()
+	p, err := servers.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	t.Logf("up after %v", time.Since(start))
+	p.Kill()
+	if err := p.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.PID() == 0 {
+		t.Error("PID = 0 after Restart")
+	}
+}
+
 // A failover is done over TLS as well: the sentinels reach the servers, the
 // replica its master, and the cluster's nodes each other.
 func TestSecureFleets(t *testing.T) {

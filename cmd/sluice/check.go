@@ -60,6 +60,9 @@ func (p *program) check(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.fail(err)
 	}
+	if c.Rules != nil {
+		fmt.Fprintln(p.stderr, "warning: only the limits of the file are checked, not the rules in the database of rules.url")
+	}
 	if *asJSON {
 		err = json.NewEncoder(p.stdout).Encode(answer)
 	} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -18,11 +19,13 @@ that is claimed, or could not be measured.
 
 Examples:
   sluice lab boundary
+  sluice lab -plot hotkey.svg hotkey
   sluice lab all -html report.html`
 
 // A labRun is what the flags of lab ask for.
 type labRun struct {
 	json bool
+	plot string // a file
 	html string // a file
 	docs string // a folder
 }
@@ -31,6 +34,7 @@ func (p *program) lab(ctx context.Context, args []string) int {
 	f := p.flags("lab", "[EXPERIMENT | all]", labHelp)
 	var o labRun
 	f.BoolVar(&o.json, "json", false, "print JSON, an object for each experiment")
+	f.StringVar(&o.plot, "plot", "", "also write the plot to this SVG `FILE`")
 	f.StringVar(&o.html, "html", "", "also write a report with plots to `FILE`")
 	f.StringVar(&o.docs, "docs", "", "also bring figures and plots of the pages in `DIR` up to date")
 	names, code, done := p.parse(f, args)
@@ -51,6 +55,8 @@ func (p *program) lab(ctx context.Context, args []string) int {
 			return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
 		}
 		experiments = []lab.Experiment{e}
+	} else if o.plot != "" {
+		return p.misuse(f, "-plot is for one experiment: want its name, or -html for all")
 	}
 	return p.measure(ctx, experiments, o)
 }
@@ -110,9 +116,14 @@ func (p *program) printReport(e lab.Experiment, r *lab.Report, asJSON, titled bo
 
 // keepReports writes the files that were asked for.
 func (p *program) keepReports(ctx context.Context, reports []*lab.Report, o labRun) error {
-	if o.docs != "" {
-		for _, r := range reports {
+	for _, r := range reports {
+		if o.docs != "" {
 			if err := r.UpdatePage(o.docs); err != nil {
+				return err
+			}
+		}
+		if o.plot != "" && r.Error == "" {
+			if err := writeTo(o.plot, r.WritePlot); err != nil {
 				return err
 			}
 		}
@@ -120,11 +131,17 @@ func (p *program) keepReports(ctx context.Context, reports []*lab.Report, o labR
 	if o.html == "" || len(reports) == 0 {
 		return nil
 	}
-	f, err := os.Create(o.html)
+	return writeTo(o.html, func(w io.Writer) error {
+		// A run that was stopped is worth its report as well.
+		return lab.WriteHTML(w, reports, lab.Machine(context.WithoutCancel(ctx)), time.Now())
+	})
+}
+
+// writeTo writes a file.
+func writeTo(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	// A run that was stopped is worth its report as well.
-	err = lab.WriteHTML(f, reports, lab.Machine(context.WithoutCancel(ctx)), time.Now())
-	return errors.Join(err, f.Close())
+	return errors.Join(write(f), f.Close())
 }

@@ -48,6 +48,7 @@ func TestLabList(t *testing.T) {
 	}
 	wantRun(t, 2, "", `unknown experiment "no"`, "lab", "no")
 	wantRun(t, 2, "", "one experiment at a time", "lab", "boundary", "skew")
+	wantRun(t, 2, "", "-plot is for one experiment", "lab", "all", "-plot", "x.svg")
 	wantRun(t, 2, "", "no experiment is named", "lab", "-json")
 }
 
@@ -99,11 +100,11 @@ func TestLabFiles(t *testing.T) {
 	if err := os.WriteFile(page, []byte("<!-- tables -->\n<!-- end of tables -->\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := labRun{html: filepath.Join(dir, "report.html"), docs: dir}
+	o := labRun{html: filepath.Join(dir, "report.html"), docs: dir, plot: filepath.Join(dir, "plot.svg")}
 	if code, _, errs := measured(t, t.Context(), o, experiment("good", 0.5, nil)); code != 0 {
 		t.Fatal(errs)
 	}
-	for name, want := range map[string]string{"report.html": "<svg", "good.md": "| good | 0.5 |", "good.svg": "<svg"} {
+	for name, want := range map[string]string{"report.html": "<svg", "good.md": "| good | 0.5 |", "good.svg": "<svg", "plot.svg": "<svg"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: no %q in %q, %v", name, want, text, err)
 		}

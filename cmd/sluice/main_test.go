@@ -64,6 +64,14 @@ func TestMisuse(t *testing.T) {
 		{"want a percentage", "replay -suggest ip -share 100 " + log},
 		{"want name=attribute", "replay -suggest ip -field client " + log},
 		{`unexpected "now"`, "version now"},
+		{"no command is named: there is migrate", "rules"},
+		{`unknown command "migrat": did you mean migrate?`, "rules migrat"},
+		{`unexpected "now"`, "rules migrate now"},
+		{"no database is named: want -c FILE or -url URL", "rules migrate"},
+		{"-c and -url both name a database", "rules migrate -c x.yaml -url postgres://h/x"},
+		{"one experiment at a time, not 2", "lab outage hotkey"},
+		{`unknown experiment "hot": sluice lab lists them`, "lab hot"},
+		{`experiment "outage" has no plot: leave out -plot`, "lab -plot x.svg outage"},
 	} {
 		out, errs := wantRun(t, 2, "", tt.want, strings.Fields(tt.args)...)
 		if out != "" || strings.Count(errs, "\n") != 2 || !strings.Contains(errs, " -h for help") {

@@ -32,8 +32,10 @@ const (
 )
 
 // WriteSVG implements [Plot].
-func (b *Bars) WriteSVG(w io.Writer) error {
-	c := new(canvas)
+func (b *Bars) WriteSVG(w io.Writer) error { return b.drawn().writeTo(w) }
+
+func (b *Bars) drawn() *canvas {
+	c := &canvas{name: b.Title}
 	var names []string
 	var all []float64
 	for _, s := range b.Series {
@@ -52,7 +54,8 @@ func (b *Bars) WriteSVG(w io.Writer) error {
 	s := newScale(b.Values.Log, all, margin+wide+10, width-margin-64)
 	bottom := b.draw(c, &s, labels, top)
 	b.axis(c, &s, top, bottom)
-	return c.writeTo(w, b.Title, bottom+52)
+	c.height = bottom + 52
+	return c
 }
 
 // draw draws the groups over the grid and returns where they end.

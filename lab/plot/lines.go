@@ -28,8 +28,10 @@ type LineSeries struct {
 const plotHeight = 300.0
 
 // WriteSVG implements [Plot].
-func (l *Lines) WriteSVG(w io.Writer) error {
-	c := new(canvas)
+func (l *Lines) WriteSVG(w io.Writer) error { return l.drawn().writeTo(w) }
+
+func (l *Lines) drawn() *canvas {
+	c := &canvas{name: l.Title}
 	var names []string
 	var xs, ys []float64
 	for _, s := range l.Series {
@@ -51,7 +53,8 @@ func (l *Lines) WriteSVG(w io.Writer) error {
 	for i := range l.Series {
 		l.draw(c, i, &x, &y)
 	}
-	return c.writeTo(w, l.Title, bottom+52)
+	c.height = bottom + 52
+	return c
 }
 
 // axes draws the grid, the numbers and the names of both axes.

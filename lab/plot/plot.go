@@ -12,10 +12,30 @@ import (
 	"strings"
 )
 
-// A Plot is a picture: [Bars] or [Lines].
+// A Plot is a picture: [Bars], [Lines], or a [Stack] of them.
 type Plot interface {
 	// WriteSVG writes the picture.
 	WriteSVG(w io.Writer) error
+	drawn() *canvas
+}
+
+// A Stack is several plots, one under the other.
+type Stack []Plot
+
+// WriteSVG implements [Plot].
+func (s Stack) WriteSVG(w io.Writer) error { return s.drawn().writeTo(w) }
+
+func (s Stack) drawn() *canvas {
+	c := new(canvas)
+	for _, p := range s {
+		part := p.drawn()
+		if c.name == "" {
+			c.name = part.name
+		}
+		c.printf("<g transform=\"translate(0 %s)\">\n%s</g>\n", px(c.height), part.String())
+		c.height += part.height
+	}
+	return c
 }
 
 // HTML returns a plot as a part of a page; "" for nil.
@@ -57,18 +77,21 @@ const (
 )
 
 // A canvas is a picture under way.
-type canvas struct{ strings.Builder }
+type canvas struct {
+	strings.Builder
+	name   string
+	height float64
+}
 
 func (c *canvas) printf(format string, args ...any) { fmt.Fprintf(c, format, args...) }
 
-// writeTo writes the picture with its frame, in as many pixels as it became
-// high.
-func (c *canvas) writeTo(w io.Writer, title string, height float64) error {
+// writeTo writes the picture with its frame.
+func (c *canvas) writeTo(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s" viewBox="0 0 %d %s" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="%d" fill="%s">
 <title>%s</title>
 <rect width="%d" height="%s" fill="#ffffff"/>
 %s</svg>
-`, width, px(height), width, px(height), fontSize, ink, escape(title), width, px(height), c.String())
+`, width, px(c.height), width, px(c.height), fontSize, ink, escape(c.name), width, px(c.height), c.String())
 	return err
 }
 

@@ -60,6 +60,24 @@ func TestBars(t *testing.T) {
 	}
 }
 
+func TestStack(t *testing.T) {
+	one, two := someBars(), &Bars{Title: "The second"}
+	high := func(p Plot) float64 {
+		h, err := strconv.ParseFloat(height.FindStringSubmatch(svg(t, p))[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	got := svg(t, Stack{one, two})
+	if !strings.Contains(got, "The second") || strings.Count(got, "<svg") != 1 {
+		t.Errorf("want one picture of both:\n%s", got)
+	}
+	if h := high(Stack{one, two}); h != high(one)+high(two) {
+		t.Errorf("%g high, want %g and %g", h, high(one), high(two))
+	}
+}
+
 func TestBarsOfNothing(t *testing.T) {
 	wantInside(t, svg(t, &Bars{Title: "Nothing"}))
 	wantInside(t, svg(t, &Bars{Title: "Zero", Labels: []string{"a"}, Series: []BarSeries{{Values: []float64{0}}}, Values: Axis{Log: true}}))

@@ -18,7 +18,7 @@ func (s *Store) both(b *budget, n *node, dst []sluice.Decision, charges []sluice
 	for i := range charges {
 		c := charges[i]
 		if c.N > 0 && shares[i].Granted == 0 {
-			s.counts.fallbacks[c.OnFailure%modes].Add(1)
+			s.countFallback(&c)
 			continue // its group is refused here
 		}
 		c.N = shares[i].Granted

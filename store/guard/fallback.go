@@ -73,7 +73,7 @@ func (s *Store) fallbackGroup(dst []sluice.Decision, group []sluice.Charge, at *
 		}
 		dst = append(dst, d)
 		if !at.gate {
-			s.counts.fallbacks[group[i].OnFailure%modes].Add(1)
+			s.countFallback(&group[i])
 		}
 	}
 	out := dst[first:]
@@ -93,6 +93,14 @@ func (s *Store) fallbackGroup(dst []sluice.Decision, group []sluice.Charge, at *
 		}
 	}
 	return dst, nil
+}
+
+// countFallback counts a decision that the store did not make. A charge for a
+// part, as a lease claims its tokens, decides no request.
+func (s *Store) countFallback(c *sluice.Charge) {
+	if c.Unit == 0 || c.Unit == c.N {
+		s.counts.fallbacks[c.OnFailure%modes].Add(1)
+	}
 }
 
 // answer is what a charge is answered as far as no counter is needed. A local

@@ -44,13 +44,27 @@ func (s *Store) Run(ctx context.Context) {
 	defer s.running.Store(false)
 	parts.Wait()
 	s.settling.Wait()
+	s.settleLast(context.WithoutCancel(ctx))
+}
+
+// settleLast settles what is still owed when the instance ends, as far as the
+// nodes answer: nobody will do it later.
+func (s *Store) settleLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, n := range s.allNodes() {
+		if n.pending.Load() > 0 {
+			s.settleAll(ctx, n)
+		}
+	}
 }
 
 // beatTimeout bounds one heartbeat.
 const beatTimeout = time.Second
 
-// beat sends heartbeats. While the instances that it hears of change, it listens
-// more often, so that a fleet that starts knows itself soon.
+// beat sends heartbeats. Until it hears of any instance, and while those that it
+// hears of change, it listens more often, so that a fleet that starts knows itself
+// soon.
 func (s *Store) beat(ctx context.Context) {
 	r := newRoster(s.o.ID, s.o.Instances, s.o.TTL)
 	timer := time.NewTimer(0)
@@ -65,7 +79,7 @@ func (s *Store) beat(ctx context.Context) {
 		known := len(r.seen)
 		s.register(ctx, r, s.o.TTL)
 		wait := s.o.TTL / 3
-		if len(r.seen) != known {
+		if len(r.seen) != known || len(r.seen) == 0 {
 			wait /= 10
 		}
 		timer.Reset(max(wait, time.Millisecond))

@@ -1,8 +1,14 @@
 package guard
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sluice-limiter/sluice/store/memory"
 )
 
 func TestVisibility(t *testing.T) {
@@ -33,4 +39,30 @@ func TestVisibility(t *testing.T) {
 			t.Errorf("%s: %v, want %v", step.name, got, want)
 		}
 	}
+}
+
+// lateRegistrar fails the first heartbeats, as before a server is connected to.
+type lateRegistrar struct{ left int }
+
+func (r *lateRegistrar) Register(_ context.Context, id string, _ time.Duration) ([]string, error) {
+	if r.left--; r.left >= 0 {
+		return nil, errors.New("not connected")
+	}
+	return []string{id}, nil
+}
+
+// An instance whose first heartbeat fails is visible soon after all the same.
+func TestVisibleSoonAfterAFailedStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(memory.New(memory.Options{}), memory.New(memory.Options{}), Options{TTL: 10 * time.Second, Registrar: &lateRegistrar{left: 2}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wait sync.WaitGroup
+		wait.Go(func() { s.Run(ctx) })
+		time.Sleep(2 * time.Second)
+		if _, visible := s.Fleet(); visible < time.Second {
+			t.Errorf("visible for %v two seconds after the start", visible)
+		}
+		cancel()
+		wait.Wait()
+	})
 }

@@ -12,8 +12,10 @@ const (
 	// time is as good.
 	least = 4
 	// longestPause bounds how long the store is not asked once the limit is
-	// reached, unless it says itself that nothing passes before.
+	// reached, unless it says itself that nothing passes before; then longestWait
+	// does, as tokens may come back by a reset or from another instance.
 	longestPause = 20 * time.Millisecond
+	longestWait  = time.Second
 	// failedPause is how long no claim is made after one that failed.
 	failedPause = 50 * time.Millisecond
 	// callTimeout bounds calls that nobody waits for. The store below has a
@@ -31,6 +33,11 @@ func (s *Store) want(e *entry, now time.Duration) {
 		return
 	}
 	defer e.mu.Unlock()
+	s.wantLocked(e, now)
+}
+
+// wantLocked is want once it is time; e.mu must be held.
+func (s *Store) wantLocked(e *entry, now time.Duration) {
 	if e.claiming || e.gone {
 		return
 	}
@@ -38,27 +45,24 @@ func (s *Store) want(e *entry, now time.Duration) {
 		s.giveBack(e.settleLocked())
 	}
 	n := s.amount(e, now)
-	if n <= 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.running {
+	if n <= 0 || !s.running {
 		return
 	}
 	e.claiming = true
 	if sc := e.scarce.Load(); sc != nil {
 		e.scarce.Store(sc.pending(now)) // those who come before the answer need not ask, too
 	}
-	s.claims.Go(func() { s.claim(e, n) })
+	s.claims.Go(func() { s.claim(e, n, now) })
 }
 
 // amount returns how many tokens to claim now; 0 for none. e.mu must be held.
 func (s *Store) amount(e *entry, now time.Duration) int64 {
 	most := share(&e.charge, s.look(now))
 	target := min(most, e.demand.lately(now, s.span()))
-	held := e.left.Load() + e.reserved.Load()
-	if most < 1 || target < least && target < most {
+	held := e.left.Load() + e.reserved.Load() + e.returning.Load()
+	if target < least {
 		e.low.Store(-1)
 		// Demand must grow first; asking about it again costs a lock.
 		e.due.Store(int64(now + s.span()/64))
@@ -71,14 +75,15 @@ func (s *Store) amount(e *entry, now time.Duration) int64 {
 	return target - held
 }
 
-// claim asks the store for up to n tokens.
-func (s *Store) claim(e *entry, n int64) {
+// claim asks the store for up to n tokens. They are held from the time at which
+// the number of instances was looked at: a process that stood still since then
+// may not know that there are more.
+func (s *Store) claim(e *entry, n int64, sized time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	charge := e.charge
 	charge.N, charge.Unit, charge.OnFailure = n, 1, sluice.FailDeny
 	s.counts.claims.Add(1)
-	sent := s.now()
 	decisions, err := s.next.Take(ctx, nil, []sluice.Charge{charge})
 	now := s.now()
 	e.mu.Lock()
@@ -93,16 +98,19 @@ func (s *Store) claim(e *entry, n int64) {
 	d := &decisions[0]
 	s.counts.claimed.Add(d.Granted)
 	if d.Granted > 0 {
-		s.giveBack(e.receive(d, sent, s.o.Time, now))
+		s.giveBack(e.receive(d, sized, s.o.Time, now))
 	}
 	e.learn(d, n, s.pause(e, d), now)
 }
 
 // receive adds what a claim got to what is held, and returns what must go back:
 // what came too late, and what is held of another window. mu must be held.
-func (e *entry) receive(d *sluice.Decision, sent, hold, now time.Duration) []sluice.Settlement {
+func (e *entry) receive(d *sluice.Decision, sent, hold, now time.Duration) []refund {
+	if e.forgotten {
+		return nil
+	}
 	g := &grant{Decision: *d, sent: sent, until: sent + hold}
-	var back []sluice.Settlement
+	var back []refund
 	if e.charge.Limit.Algorithm != sluice.TokenBucket {
 		start, end := e.window(d.At)
 		g.until = min(g.until, sent+sluice.TicksDuration(end-d.At))
@@ -151,8 +159,8 @@ func (s *Store) pause(e *entry, d *sluice.Decision) time.Duration {
 	l := &e.charge.Limit
 	half := share(&e.charge, 2) // of all instances together
 	refill := longestPause
-	if l.Per > 0 && half < int64(longestPause) {
+	if l.Per > 0 {
 		refill = min(refill, time.Duration(float64(half)*float64(l.Per)/float64(l.Tokens)))
 	}
-	return max(d.RetryAfter, refill)
+	return max(min(d.RetryAfter, longestWait), refill)
 }

@@ -18,14 +18,20 @@ type entry struct {
 	left   atomic.Int64 // tokens held and not spent
 	// reserved are spent by calls whose other charges are not decided yet.
 	reserved atomic.Int64
-	low      atomic.Int64 // a claim is due when no more are left
-	grant    atomic.Pointer[grant]
-	scarce   atomic.Pointer[scarcity] // the last claim was not granted whole; nil: it was
-	due      atomic.Int64             // no claim is made before, in nanoseconds
+	// returning are on their way back: until they have arrived, others may not
+	// be claimed in their place.
+	returning atomic.Int64
+	low       atomic.Int64 // a claim is due when no more are left
+	grant     atomic.Pointer[grant]
+	scarce    atomic.Pointer[scarcity] // the last claim was not granted whole; nil: it was
+	due       atomic.Int64             // no claim is made before, in nanoseconds
 
 	mu       sync.Mutex
 	claiming bool
 	gone     bool // no longer in the table: nothing is claimed for it
+	// forgotten, too, are the tokens in the store: given back they would count
+	// twice.
+	forgotten bool
 }
 
 // A grant is the latest claim that got tokens. It does not change. All that is
@@ -42,6 +48,7 @@ type scarcity struct {
 	passes   time.Duration // when one token is there again, if nobody takes it
 	reset    time.Duration // when the key is as if never used
 	interval int64         // ticks in which a bucket gains a token
+	busy     bool          // somebody asks, or claims, whether it is over
 }
 
 // at returns the same scarcity, over at a time; nil of none.
@@ -50,12 +57,16 @@ func (sc *scarcity) at(until time.Duration) *scarcity {
 		return nil
 	}
 	next := *sc
-	next.until = until
+	next.until, next.busy = until, false
 	return &next
 }
 
 // pending returns the scarcity while somebody asks whether it is over.
-func (sc *scarcity) pending(now time.Duration) *scarcity { return sc.at(now + longestPause) }
+func (sc *scarcity) pending(now time.Duration) *scarcity {
+	next := sc.at(now + longestPause)
+	next.busy = true
+	return next
+}
 
 // counts says whether the entry is of the charge's counter.
 func (e *entry) counts(c *sluice.Charge) bool {
@@ -65,6 +76,33 @@ func (e *entry) counts(c *sluice.Charge) bool {
 // fits says whether what is held was claimed by the charge's limit.
 func (e *entry) fits(c *sluice.Charge) bool {
 	return e.charge.Limit == c.Limit && e.charge.Tolerance == c.Tolerance
+}
+
+// refused corrects the store's refusal of n tokens.
+func (e *entry) refused(d *sluice.Decision, n int64, before *grant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left.Load() < n {
+		e.prolong(d, n, before)
+	}
+}
+
+// prolong lengthens the wait for n tokens of a bucket if a claim was under way with
+// the call that the store refused, and took what it had counted on: to as long as
+// an empty bucket needs. before is the grant when the call was sent. mu must be
+// held.
+func (e *entry) prolong(d *sluice.Decision, n int64, before *grant) {
+	m, err := e.charge.Limit.Meter()
+	if err != nil || e.charge.Limit.Algorithm != sluice.TokenBucket {
+		return
+	}
+	refill := sluice.TicksDuration(n * m.Interval())
+	switch {
+	case e.claiming:
+		d.RetryAfter = max(d.RetryAfter, longestPause+refill)
+	case e.grant.Load() != before:
+		d.RetryAfter = max(d.RetryAfter, refill)
+	}
 }
 
 // reserve spends n tokens, if as many are held, and returns the grant that they
@@ -101,7 +139,9 @@ func (g *grant) decision(n, left int64, now time.Duration) sluice.Decision {
 }
 
 // refuse answers a charge while the limit is known to be reached; false if that
-// cannot be said. Whoever waits as long as it says, alone, passes.
+// cannot be said. Whoever waits as long as it says, alone, passes; of a sliding
+// window only if no other instance took its next token, which is asked again
+// within longestPause.
 func (e *entry) refuse(c *sluice.Charge, now time.Duration) (sluice.Decision, bool) {
 	sc := e.scarce.Load()
 	if sc == nil || now >= sc.until || e.left.Load() >= c.N {
@@ -110,6 +150,14 @@ func (e *entry) refuse(c *sluice.Charge, now time.Duration) (sluice.Decision, bo
 	passes := sc.passes
 	switch c.Limit.Algorithm {
 	case sluice.TokenBucket:
+		switch {
+		case sc.busy:
+			// At worst the bucket is empty when the claim has been.
+			passes = sc.until + sluice.TicksDuration(sc.interval)
+		case now >= passes:
+			// Another instance may have taken that token, and all since.
+			passes = now + sluice.TicksDuration(sc.interval)
+		}
 		passes += sluice.TicksDuration((c.N - 1) * sc.interval)
 	case sluice.SlidingWindow:
 		if c.N > 1 {

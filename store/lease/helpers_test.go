@@ -77,6 +77,13 @@ func (s *truth) trips() int {
 	return s.calls
 }
 
+// outstanding returns what is claimed and not given back.
+func (s *truth) outstanding() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claimed
+}
+
 // run runs a store's background for the time of the test; stop ends it and
 // returns when it has given all back.
 func run(t *testing.T, s *Store) (stop func()) {

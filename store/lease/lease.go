@@ -1,17 +1,29 @@
 // Package lease claims tokens of hot keys in advance, so that most decisions on
 // them need no round trip. Only limits with a tolerance t are leased: all
-// instances together never hold more than t x burst claimed and unspent. What
-// they hold is debited in the store before anyone spends it, is spent or given
+// instances together never hold more than t x burst claimed and unspent. A share
+// of fewer than four tokens is not leased, nor is a key that is asked for less in
+// half a lease time. What they hold is debited in the store before anyone spends it, is spent or given
 // back within a lease time, and is lost, at most one lease, when an instance
 // crashes.
 //
 // # Bound
 //
 // In any window W at most (1 + t) x burst + rate x W is admitted, and at most t x
-// burst lies unused. A fixed or sliding window spends its leases before it ends,
-// so its own bound holds as it is. An instance sizes its share by the largest
-// number of instances seen within a lease time, and leases nothing before all
-// others must have seen it.
+// burst lies unused: what is in a bucket and what is claimed from it are never
+// more together than burst and t x burst, whoever claims or gives back, since what
+// is on its way back still counts as held. A fixed or sliding window spends its
+// leases before it ends, so its own bound holds as it is. An instance sizes its
+// share by the largest number of instances seen within a lease time, and leases
+// nothing before all others must have seen it.
+//
+// # Refusals
+//
+// Once a claim or a caller finds the limit reached, others are refused here for as
+// long as half a lease of each instance needs to refill, 20ms at most, unless the
+// store said itself that nothing passes before. Whoever waits as long as a refusal
+// says, while nobody else asks, passes: it counts what a claim under way may still
+// take, and what other instances may have taken since the store was asked. Of a
+// sliding window, whose refill is not known here, a second try may be needed.
 package lease
 
 import (
@@ -24,6 +36,10 @@ import (
 
 	"github.com/sluice-limiter/sluice"
 )
+
+// LeastShare is how many tokens an instance's part of t x burst must be, or it
+// leases nothing.
+const LeastShare = least
 
 // Options configure a [Store]; the zero value is the default, for an instance
 // that is alone.
@@ -98,8 +114,9 @@ type Stats struct {
 	Claims   int64 // calls for tokens
 	Claimed  int64 // tokens
 	Returned int64 // tokens given back
-	Lost     int64 // tokens whose give-back failed: they refill
+	Lost     int64 // tokens that did not come back, by a failing call or a reset: they refill
 	Held     int64 // tokens held now
+	Active   bool  // leases may be used: Run runs, and all others must have seen this instance
 }
 
 type counts struct {
@@ -116,7 +133,7 @@ func (s *Store) Stats() Stats {
 		Leased: s.counts.leased.Load(), Spent: s.counts.spent.Load(), Refused: s.counts.refused.Load(),
 		Claims: s.counts.claims.Load(), Claimed: s.counts.claimed.Load(),
 		Returned: s.counts.returned.Load(), Lost: s.counts.lost.Load(),
-		Held: held,
+		Held: held, Active: s.active.Load(),
 	}
 }
 

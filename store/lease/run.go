@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
@@ -48,7 +47,7 @@ const batch = 64
 // sweep gives back what is held too long or for nobody, and forgets keys without
 // demand.
 func (s *Store) sweep() {
-	var back []sluice.Settlement
+	var back []refund
 	now := s.now()
 	for e := range s.table.all() {
 		e.mu.Lock()
@@ -70,7 +69,7 @@ func (s *Store) sweep() {
 
 // returnAll gives back everything. No claim is under way.
 func (s *Store) returnAll() {
-	var back []sluice.Settlement
+	var back []refund
 	for e := range s.table.all() {
 		e.mu.Lock()
 		e.gone = true
@@ -82,13 +81,6 @@ func (s *Store) returnAll() {
 		n := min(batch, len(back))
 		s.settle(back[:n])
 		back = back[n:]
-	}
-}
-
-// count adds the tokens of settlements to a count.
-func (s *Store) count(settlements []sluice.Settlement, to *atomic.Int64) {
-	for i := range settlements {
-		to.Add(-settlements[i].Charge.N)
 	}
 }
 

@@ -57,51 +57,83 @@ func (s *Store) takeOne(ctx context.Context, dst []sluice.Decision, charges []sl
 	return append(dst, g.decision(c.N, left, now)), nil
 }
 
-// askOne decides a charge that is not held. Once the limit is known to be reached
-// one caller at a time looks whether that is over, before tokens are claimed for
-// others: who waited as long as was said finds them.
+// askOne decides a charge that is not held. Tokens are claimed for others once it
+// has passed, so that it finds those that it was told to wait for. Once the limit
+// is known to be reached one caller at a time looks whether that is over.
 func (s *Store) askOne(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge, e *entry, now time.Duration) ([]sluice.Decision, error) {
 	c := &charges[0]
 	sc := e.scarce.Load()
-	if sc == nil {
-		s.want(e, now)
-		return s.next.Take(ctx, dst, charges)
-	}
-	if now < sc.until || !e.scarce.CompareAndSwap(sc, sc.pending(now)) {
+	if sc != nil && (now < sc.until || !e.scarce.CompareAndSwap(sc, sc.pending(now))) {
 		if d, ok := e.refuse(c, now); ok {
 			s.counts.refused.Add(1)
 			return append(dst, d), nil
 		}
 		return s.next.Take(ctx, dst, charges)
 	}
-	first := len(dst)
+	first, before := len(dst), e.grant.Load()
 	dst, err := s.next.Take(ctx, dst, charges)
-	s.looked(e, c, dst[first:])
+	s.looked(e, c, dst[first:], before)
 	return dst, err
 }
 
-// looked goes on from what a caller was told who looked whether a limit is still
-// reached.
-func (s *Store) looked(e *entry, c *sluice.Charge, got []sluice.Decision) {
+// looked goes on from what the store told a caller, and adds to a refusal the
+// time for which the store will not be asked. before is the grant when it was
+// asked.
+func (s *Store) looked(e *entry, c *sluice.Charge, got []sluice.Decision, before *grant) {
 	now := s.now()
 	if len(got) != 1 || got[0].Source == sluice.SourceFallback {
 		e.scarce.Store(nil) // calls go on to the store, and are answered by its rules
 		return
 	}
+	d := &got[0]
+	if d.Granted == c.N {
+		s.passed(e, now)
+		return
+	}
 	e.mu.Lock()
-	switch {
-	case got[0].Granted == c.N:
-		e.due.Store(int64(now))
-	case c.N == 1:
-		e.learn(&got[0], 1, s.pause(e, &got[0]), now)
-	default:
+	defer e.mu.Unlock()
+	if e.left.Load() >= c.N {
+		return // claimed meanwhile: who asks again finds them
+	}
+	e.prolong(d, c.N, before)
+	one, ok := firstToken(c, d)
+	if !ok {
 		// How long one token takes was not said: the next caller looks.
 		e.scarce.Store(e.scarce.Load().at(now))
+		return
 	}
-	e.mu.Unlock()
-	if got[0].Granted == c.N {
+	e.learn(&one, 1, s.pause(e, &one), now)
+	d.RetryAfter = max(d.RetryAfter, e.scarce.Load().until-now)
+}
+
+// passed goes on from a charge that the store let pass: others are likely to. The
+// limit is reached no more, unless a claim that is under way says so.
+func (s *Store) passed(e *entry, now time.Duration) {
+	if e.scarce.Load() == nil {
 		s.want(e, now)
+		return
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.wantLocked(e, now)
+	if !e.claiming {
+		e.scarce.Store(nil)
+	}
+}
+
+// firstToken tells of the refusal of a charge what one of a single token would
+// have been told, if that can be known.
+func firstToken(c *sluice.Charge, d *sluice.Decision) (one sluice.Decision, ok bool) {
+	one = *d
+	if c.N == 1 {
+		return one, true
+	}
+	m, err := c.Limit.Meter()
+	if err != nil || c.Limit.Algorithm != sluice.TokenBucket {
+		return one, false
+	}
+	one.RetryAfter = max(0, d.RetryAfter-sluice.TicksDuration((c.N-1)*m.Interval()))
+	return one, true
 }
 
 // counted counts a charge that was answered by a lease.
@@ -115,12 +147,18 @@ func (s *Store) counted(c *sluice.Charge) {
 func (s *Store) entry(c *sluice.Charge, now time.Duration) *entry {
 	hash := s.hash(c)
 	e := s.table.find(hash, c)
+	rests := time.Duration(0)
 	if e != nil && !e.fits(c) {
-		s.retire(e) // the limit was changed
-		e = nil
+		// The limit was changed. What was held by the old one is back before
+		// anything is claimed by the new one.
+		s.retire(e)
+		e, rests = nil, now+s.o.Time
 	}
 	if e == nil {
 		e = s.watch(hash, c, now)
+		if e != nil {
+			e.due.Store(int64(rests))
+		}
 	}
 	if e != nil {
 		e.demand.asked.Add(c.N)
@@ -140,7 +178,8 @@ func (s *Store) watch(hash uint64, c *sluice.Charge, now time.Duration) *entry {
 // A call is one of several charges being decided. It is used again.
 type call struct {
 	plans     []plan
-	rest      []sluice.Charge
+	groups    int             // planned
+	rest      []sluice.Charge // what the store is asked
 	decisions []sluice.Decision
 }
 
@@ -149,6 +188,8 @@ type plan struct {
 	entry *entry // of its counter; nil: none
 	from  *grant // that its tokens are spent of; nil: the store is asked
 	left  int64
+	// before is the grant when the store was asked.
+	before *grant
 }
 
 // takeSeveral reserves what is held and asks the store for the rest. Where that
@@ -188,8 +229,10 @@ func groupEnd(charges []sluice.Charge, first int) int {
 }
 
 // plan decides for each charge of a group whether it is spent here or asked of
-// the store.
+// the store. Groups get numbers of their own: where what stood between them is
+// spent here, two with one number would become one.
 func (s *Store) plan(q *call, group []sluice.Charge, now time.Duration) {
+	q.groups++
 	parts := false
 	for i := range group {
 		c := &group[i]
@@ -203,6 +246,7 @@ func (s *Store) plan(q *call, group []sluice.Charge, now time.Duration) {
 		}
 		if p.from == nil {
 			q.rest = append(q.rest, *c)
+			q.rest[len(q.rest)-1].Group = q.groups
 		}
 		q.plans = append(q.plans, p)
 	}
@@ -215,18 +259,16 @@ func (s *Store) hold(c *sluice.Charge, now time.Duration) plan {
 		return plan{}
 	}
 	e.reserved.Add(c.N)
+	before := e.grant.Load()
 	g, left, ok := e.reserve(c.N, now)
 	if !ok {
 		e.reserved.Add(-c.N)
-		if e.scarce.Load() == nil {
-			s.want(e, now) // else once the call has passed, so that it finds the tokens
-		}
-		return plan{entry: e}
+		return plan{entry: e, before: before}
 	}
 	if left <= e.low.Load() {
 		s.want(e, now)
 	}
-	return plan{e, g, left}
+	return plan{entry: e, from: g, left: left}
 }
 
 // conclude writes the decisions of all charges in order.
@@ -251,16 +293,20 @@ func (s *Store) conclude(dst []sluice.Decision, q *call, charges []sluice.Charge
 		}
 		s.putBack(q.plans[first:end], charges[first:end])
 		for i := first; i < end; i++ {
-			if d := &dst[begin+i-first]; q.plans[i].from != nil {
+			d, p := &dst[begin+i-first], &q.plans[i]
+			switch {
+			case p.from != nil:
 				d.Granted, d.Remaining = 0, min(d.Limit, d.Remaining+charges[i].N)
+			case p.entry != nil && !d.Allowed && d.Source == sluice.SourceStore:
+				p.entry.refused(d, charges[i].N, p.before)
 			}
 		}
 	}
 	return dst
 }
 
-// spend ends the reservations of a group that passes. A counter that was asked of
-// the store is not scarce any more.
+// spend ends the reservations of a group that passes, and claims tokens of the
+// counters of which none were held.
 func (s *Store) spend(plans []plan, charges []sluice.Charge) {
 	for i := range plans {
 		e := plans[i].entry
@@ -269,10 +315,8 @@ func (s *Store) spend(plans []plan, charges []sluice.Charge) {
 		case plans[i].from != nil:
 			e.reserved.Add(-charges[i].N)
 			s.counted(&charges[i])
-		case e.scarce.Load() != nil:
-			if now := s.now(); now >= time.Duration(e.due.Load()) {
-				s.want(e, now)
-			}
+		default:
+			s.passed(e, s.now())
 		}
 	}
 }
@@ -285,11 +329,7 @@ func (s *Store) putBack(plans []plan, charges []sluice.Charge) {
 		if plans[i].from == nil {
 			continue
 		}
-		e.left.Add(c.N)
-		e.reserved.Add(-c.N)
-		if e.over(s.now()) {
-			s.expire(e)
-		}
+		s.giveBack(e.restore(c.N, plans[i].from, s.now()))
 	}
 }
 

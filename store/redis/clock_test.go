@@ -25,3 +25,30 @@ func TestClock(t *testing.T) {
 		}
 	}
 }
+
+// A server that did not answer the probe is not taken for one whose clock may be
+// read.
+func TestWhoseClock(t *testing.T) {
+	k := &keeper{link: &link{}, clocked: make(map[string]bool)}
+	for _, step := range []struct {
+		report Report
+		own    bool
+	}{
+		{Report{Node: "a"}, false},
+		{Report{Node: "a", Scripts: true, tried: true}, true},
+		{Report{Node: "b", Scripts: true, TimeInScripts: true, tried: true}, true},
+		{Report{Node: "a"}, true},
+		{Report{Node: "a", Scripts: true, TimeInScripts: true, tried: true}, false},
+		{Report{Node: "b", tried: true}, false}, // no scripts at all: no clock helps
+	} {
+		k.setClock(step.report)
+		if got := k.callersTime.Load(); got != step.own {
+			t.Errorf("after %+v: by the caller's clock %v, want %v", step.report, got, step.own)
+		}
+	}
+	k = &keeper{link: &link{}, clocked: make(map[string]bool)}
+	k.setClock(Report{Node: "a"})
+	if _, tried := k.clocked["a"]; tried {
+		t.Error("a probe that was not answered is not repeated")
+	}
+}

@@ -33,7 +33,7 @@ type keeper struct {
 	*link
 	renewed time.Time
 	known   map[string]bool // nodes that Connected was told of
-	clocked map[string]bool // those of them that let scripts read the time
+	clocked map[string]bool // of these, whether scripts may read the time, once they answered
 	told    string          // what Lost was told of no connection at all
 	refused bool            // a server was there and refused
 }
@@ -212,6 +212,10 @@ func (k *keeper) tell(s *session) {
 			if k.o.Connected != nil {
 				k.o.Connected(report)
 			}
+		case err == nil:
+			if _, tried := k.clocked[n.name]; !tried {
+				k.setClock(k.probe(s, n)) // it was too busy to answer
+			}
 		case err != nil && known:
 			delete(k.known, n.name)
 			delete(k.clocked, n.name)
@@ -225,6 +229,9 @@ func (k *keeper) tell(s *session) {
 // setClock chooses whose clock decides: this machine's as soon as one server
 // refuses its own.
 func (k *keeper) setClock(r Report) {
+	if !r.tried {
+		return
+	}
 	k.clocked[r.Node] = r.TimeInScripts || !r.Scripts
 	own := false
 	for _, ok := range k.clocked {

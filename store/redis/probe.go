@@ -30,6 +30,8 @@ type Report struct {
 	MaxMemory int64
 	// Warnings say what an operator should know, a sentence each.
 	Warnings []string
+
+	tried bool // the server answered what Scripts and TimeInScripts say
 }
 
 // probeTime bounds a probe.
@@ -165,11 +167,12 @@ func (p *probe) script(ctx context.Context, key string) {
 	p.Scripts, p.TimeInScripts = true, true
 	err := p.eval(ctx, probeScript, key)
 	if err == nil {
+		p.tried = true
 		return
 	}
-	_, answered := rueidis.IsRedisErr(err)
+	_, p.tried = rueidis.IsRedisErr(err)
 	switch {
-	case !answered:
+	case !p.tried:
 		p.warn("scripts could not be tried: %v", err)
 	case p.eval(ctx, "return 1", key) != nil:
 		p.Scripts, p.TimeInScripts = false, false

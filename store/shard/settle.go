@@ -30,7 +30,7 @@ func (s *Store) Settle(ctx context.Context, settlements []sluice.Settlement) err
 	}
 	sharded := false
 	for i := range settlements {
-		sharded = sharded || settlements[i].Charge.Shards > 1
+		sharded = sharded || settlements[i].Charge.Shards > 1 || orphaned(&settlements[i])
 	}
 	if !sharded {
 		return settler.Settle(ctx, settlements)
@@ -38,6 +38,9 @@ func (s *Store) Settle(ctx context.Context, settlements []sluice.Settlement) err
 	var all []sluice.Settlement
 	for i := range settlements {
 		one := &settlements[i]
+		if orphaned(one) {
+			continue
+		}
 		if one.Charge.Shards < 2 {
 			all = append(all, *one)
 			continue
@@ -58,6 +61,13 @@ func (s *Store) Settle(ctx context.Context, settlements []sluice.Settlement) err
 		return nil
 	}
 	return settler.Settle(ctx, all)
+}
+
+// orphaned says whether something is given back that shards granted and that the
+// limit, which was changed since, does not have any more. Where it came from is
+// gone, so it is dropped.
+func orphaned(s *sluice.Settlement) bool {
+	return s.Charge.Shards < 2 && s.Charge.N < 0 && s.From.At >= 1<<53
 }
 
 // charge appends what divides a charge among all shards, so that each can owe

@@ -427,6 +427,25 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// What shards granted that the limit does not have any more is not given back to
+// its one counter, which would take it for recent.
+func TestSettleAfterTheShardsAreGone(t *testing.T) {
+	s := newStore(memory.New(memory.Options{}), rand.IntN)
+	c := sluice.Charge{Key: "a", Limit: hourly, N: 5, Shards: 4}
+	d := take(t, s, c)[0]
+	c.Shards = 0
+	take(t, s, c)
+	left := take(t, s, sluice.Charge{Key: "a", Limit: hourly})[0].Remaining
+	back := sluice.Settlement{Charge: c, From: d}
+	back.Charge.N = -5
+	if err := s.Settle(t.Context(), []sluice.Settlement{back}); err != nil {
+		t.Fatal(err)
+	}
+	if now := take(t, s, sluice.Charge{Key: "a", Limit: hourly})[0].Remaining; now != left {
+		t.Errorf("%d are left, want %d", now, left)
+	}
+}
+
 // Keys of different charges never share a shard.
 func TestKeysAreInjective(t *testing.T) {
 	seen := make(map[string]string)
