@@ -184,22 +184,15 @@ func refuses(answers []answer) bool {
 	return false
 }
 
-// plotAlgorithms draws the busiest minutes of one client.
+// plotAlgorithms draws the busiest minute of a client.
 func plotAlgorithms(*Table) plot.Plot {
-	l := &plot.Lines{
-		Title: "The busiest client of a web site under a limit of 10 per 30 s: requests admitted since its first",
-		X:     plot.Axis{Label: "time (s)"},
-		Y:     plot.Axis{Label: "requests"},
-	}
+	l := &plot.Lines{X: plot.Axis{Label: "time (s)"}, Y: plot.Axis{Label: "requests admitted"}}
 	clients, err := arrivals()
 	if err != nil {
 		return l
 	}
-	times := busiestMinutes(clients)
-	asked := plot.LineSeries{Name: "asked for", Steps: true, Thin: true}
-	for i, at := range times {
-		asked.X, asked.Y = append(asked.X, at.Sub(times[0]).Seconds()), append(asked.Y, float64(i+1))
-	}
+	times := busiestMinute(clients)
+	l.Title = fmt.Sprintf("One minute of the busiest client of a web site, who asks %d times, under a limit of 10 per 30 s", len(times))
 	for _, algorithm := range allAlgorithms {
 		limit := algorithmsLimits[1]
 		limit.Algorithm = algorithm
@@ -209,7 +202,6 @@ func plotAlgorithms(*Table) plot.Plot {
 		}
 		l.Series = append(l.Series, admittedSeries(algorithm.String(), answers))
 	}
-	l.Series = append(l.Series, asked)
 	return l
 }
 
@@ -225,14 +217,14 @@ func admittedSeries(name string, answers []answer) plot.LineSeries {
 	return s
 }
 
-// busiestMinutes returns the requests of the client who asks most within two
-// minutes, in these.
-func busiestMinutes(clients [][]time.Time) []time.Time {
+// busiestMinute returns the requests of the client who asks most within a minute,
+// in this.
+func busiestMinute(clients [][]time.Time) []time.Time {
 	var most []time.Time
 	for _, times := range clients {
 		first := 0
 		for i, at := range times {
-			for at.Sub(times[first]) >= 2*time.Minute {
+			for at.Sub(times[first]) >= time.Minute {
 				first++
 			}
 			if i-first+1 > len(most) {

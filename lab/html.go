@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/sluice-limiter/sluice/lab/plot"
@@ -27,6 +28,7 @@ type section struct {
 	Heads                                      []pageCell
 	Rows                                       [][]pageCell
 	Findings                                   []Finding
+	Referred                                   bool // some finding has a reference
 }
 
 type pageCell struct {
@@ -68,6 +70,7 @@ func (r *Report) section() (section, error) {
 	if r.Error != "" {
 		return s, nil
 	}
+	s.Referred = slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Reference != "" })
 	g := r.Table().grid(r.of.Claims, (*Column).Title)
 	for i, head := range g.heads {
 		s.Heads = append(s.Heads, pageCell{Text: head, Number: g.numbers[i]})

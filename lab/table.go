@@ -53,7 +53,7 @@ func columnOf(field reflect.StructField) Column {
 	}
 	c := Column{Name: name, Unit: field.Tag.Get("unit")}
 	c.Label = field.Type.Kind() == reflect.String || field.Tag.Get("lab") == "label"
-	if at := strings.LastIndexByte(name, '_'); c.Unit == "" && at >= 0 {
+	if at := strings.LastIndexByte(name, '_'); c.Unit == "" && at >= 0 && !strings.HasSuffix(name[:at], "_per") {
 		c.Unit = units[name[at+1:]]
 	}
 	return c
@@ -65,7 +65,7 @@ var units = map[string]string{"s": "s", "ms": "ms", "us": "µs", "percent": "%"}
 // words returns the column's name in words, without the unit if it ends with one.
 func (c *Column) words() (words string, saysUnit bool) {
 	name := c.Name
-	if at := strings.LastIndexByte(name, '_'); at > 0 && units[name[at+1:]] != "" {
+	if at := strings.LastIndexByte(name, '_'); c.Unit != "" && at > 0 && units[name[at+1:]] == c.Unit {
 		name, saysUnit = name[:at], true
 	}
 	return strings.ReplaceAll(name, "_", " "), saysUnit
