@@ -76,10 +76,10 @@ var floors = map[string]room{
 	"lab/plot": {floor: 0}, // pictures as SVG
 	"lab": {
 		floor: 5, ours: []string{
-			".", "servers", "servers/proxy", "policy", "metrics", "server", "lab/plot",
+			".", "servers", "servers/proxy", "policy", "rules", "metrics", "server", "lab/plot",
 			"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
 		},
-		modules: []string{"github.com/redis/rueidis"}, // calls and limiters to compare with
+		modules: []string{"github.com/redis/rueidis", "github.com/jackc/pgx/v5"}, // calls and limiters to compare with
 	},
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",

@@ -43,6 +43,7 @@ func Experiments() []Experiment {
 		hotkey,
 		shards,
 		fleet,
+		changingRules,
 	}
 }
 

@@ -60,7 +60,7 @@ func columnOf(field reflect.StructField) Column {
 }
 
 // units are what a name may end with.
-var units = map[string]string{"s": "s", "ms": "ms", "us": "µs", "percent": "%"}
+var units = map[string]string{"s": "s", "ms": "ms", "us": "µs", "mb": "MB", "percent": "%"}
 
 // words returns the column's name in words, without the unit if it ends with one.
 func (c *Column) words() (words string, saysUnit bool) {

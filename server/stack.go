@@ -33,8 +33,8 @@ import (
 //	metrics    each call of the store
 //	redis      the truth
 //
-// In memory it is the store alone: shards and leases help nothing there. Each decision as a whole is measured by the
-// edge. Its life is NewStack, Run, Close.
+// In memory it is the store alone: shards and leases help nothing there. Each
+// decision as a whole is measured by the edge. Its life is NewStack, Run, Close.
 type Stack struct {
 	// Top is what is to be asked.
 	Top sluice.Store

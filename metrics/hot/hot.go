@@ -1,5 +1,5 @@
 // Package hot tells which keys are busiest and which are refused most: of each
-// limit, over the last minute, in fixed memory of at most about a megabyte a
+// limit, over the last minute, in fixed memory of at most about two megabytes a
 // limit. It sees what the limits said of each request, and costs next to nothing:
 // of a limit with over 20,000 requests a second it counts a part that stands for
 // all.
