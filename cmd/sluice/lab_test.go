@@ -64,8 +64,12 @@ func TestLabExitCodes(t *testing.T) {
 		{"within", []lab.Experiment{good}, 0, "within what is claimed", "[1/1] good, about 1 s\ngood: half of it\n"},
 		{"outside", []lab.Experiment{bad}, 1, "OUTSIDE what is claimed", ""},
 		{"outside, then within", []lab.Experiment{bad, good}, 1, "== good: do good\n", "[2/2] good"},
-		{"a program is missing", []lab.Experiment{experiment("skip", 0, missing), good}, 1,
-			"SKIPPED: redis-server is not installed: apt-get install redis-server", "skip: SKIPPED: redis-server is not installed"},
+		{
+			"a program is missing",
+			[]lab.Experiment{experiment("skip", 0, missing), good},
+			1,
+			"SKIPPED: redis-server is not installed: apt-get install redis-server", "skip: SKIPPED: redis-server is not installed",
+		},
 		{"failed", []lab.Experiment{experiment("fail", 0, errors.New("no luck")), good}, 1, "within what is claimed", "fail: FAILED: no luck"},
 	} {
 		code, out, errs := measured(t, t.Context(), labRun{}, tt.experiments...)
