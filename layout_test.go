@@ -52,7 +52,7 @@ var floors = map[string]room{
 
 	"policy": {floor: 2, ours: []string{".", "strictyaml"}},
 	"rules": {
-		floor: 2, ours: []string{"policy"},
+		floor: 2, ours: []string{".", "policy", "strictyaml"},
 		modules: []string{"github.com/fsnotify/fsnotify", "github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/twmb/franz-go/pkg/kgo", "github.com/twmb/franz-go/pkg/sasl"},
 		tests:   []string{"github.com/twmb/franz-go/pkg/kfake"},
 	},

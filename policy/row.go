@@ -98,6 +98,22 @@ func (s *Set) CheckRows() error {
 	return err
 }
 
+// CheckRow says why a row would not count; nil if it would.
+func (s *Set) CheckRow(r Row) error {
+	r = r.clip()
+	_, _, err := s.resolve(&r)
+	return err
+}
+
+// TenantRoute returns the limit that a row without a limit's name overrides.
+func (s *Set) TenantRoute() (*Limit, error) {
+	i, err := s.overridden("")
+	if err != nil {
+		return nil, err
+	}
+	return &s.source[i], nil
+}
+
 func byTenantAndRoute(key []string) bool {
 	return len(key) == 2 && slices.Contains(key, "tenant") && slices.Contains(key, "route")
 }

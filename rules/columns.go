@@ -26,6 +26,7 @@ type columns struct {
 	live     string // which rows count now
 	updated  bool   // updated_at tells when a row was changed
 	notifies bool   // a trigger tells of every change
+	types    map[string]string
 }
 
 var (
@@ -89,7 +90,7 @@ func choose(types map[string]string, notifies bool) (columns, error) {
 		column("algorithm", "algorithm::text", "NULL::text", false, words...),
 		expires,
 	}
-	c := columns{fields: strings.Join(fields, ", "), live: "true", notifies: notifies}
+	c := columns{fields: strings.Join(fields, ", "), live: "true", notifies: notifies, types: types}
 	if types["expires_at"] != "" {
 		c.live = "(expires_at IS NULL OR expires_at > now())"
 	}
@@ -109,9 +110,14 @@ func (c *columns) total() string {
 
 // rows asks for rows that count.
 func (c *columns) rows(where string) string {
+	return "SELECT " + c.values() + " FROM rate_limit_rule WHERE " + c.live + " AND " + where
+}
+
+// values are all that a rowReader reads of a row.
+func (c *columns) values() string {
 	updated := "NULL::timestamptz"
 	if c.updated {
 		updated = "updated_at::timestamptz"
 	}
-	return "SELECT " + c.fields + ", " + c.sum() + ", " + updated + " FROM rate_limit_rule WHERE " + c.live + " AND " + where
+	return c.fields + ", " + c.sum() + ", " + updated
 }

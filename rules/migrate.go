@@ -18,15 +18,21 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-//go:embed sql/notify.sql
-var notifySQL string
+var (
+	//go:embed sql/notify.sql
+	notifySQL string
+	//go:embed sql/history.sql
+	historySQL string
+	//go:embed sql/several.sql
+	severalSQL string
+)
 
 // versions is the table that remembers which migrations were made.
 const versions = "rate_limit_rule_version"
 
 // Migrate makes the table rate_limit_rule in a database, or adds to one that is
-// there what it lacks, and installs the triggers that tell of changes; those
-// that were dropped come back. It may be called again and from several places
+// there what it lacks, and installs the triggers that tell of changes and record
+// them; those that were dropped come back. It may be called again and from several places
 // at once. It returns the names of the steps that had not been made before.
 func Migrate(ctx context.Context, url string) (made []string, err error) {
 	d, err := parseDatabase(url)
@@ -51,10 +57,30 @@ func Migrate(ctx context.Context, url string) (made []string, err error) {
 		return made, explainMigration(err)
 	}
 	// Without arguments several statements are one transaction.
-	if _, err := db.ExecContext(ctx, notifySQL); err != nil {
+	if _, err := db.ExecContext(ctx, notifySQL+historySQL); err != nil {
 		return made, explainMigration(err)
 	}
 	return made, nil
+}
+
+// AllowSeveral lets the table, which [Migrate] made or extended, hold several
+// rows for a tenant and a route: one for each limit, and beside each a temporary
+// one. The constraint that allows one alone goes: programs that write ON
+// CONFLICT (tenant_id, route_id) do not work any more.
+func AllowSeveral(ctx context.Context, url string) error {
+	d, err := parseDatabase(url)
+	if err != nil {
+		return err
+	}
+	conn, err := d.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("rules: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, severalSQL); err != nil {
+		return explainMigration(err)
+	}
+	return nil
 }
 
 // provider returns the steps, which one program at a time makes.

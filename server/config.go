@@ -125,7 +125,12 @@ type TLSConfig struct {
 }
 
 // An AdminConfig describes the listener for operators.
-type AdminConfig struct{ Listen string }
+type AdminConfig struct {
+	Listen string
+	// TokenFile holds the token of operators; "": there is none, and a listener
+	// that only this machine reaches reads and never writes.
+	TokenFile string
+}
 
 // A DrainConfig says how the server stops.
 type DrainConfig struct {

@@ -59,6 +59,7 @@ func TestEveryField(t *testing.T) {
 	write(t, filepath.Join(dir, "key.pem"), key)
 	write(t, filepath.Join(dir, "tenants.yaml"), "sha256:"+strings.Repeat("ab", 32)+": shop-a\n")
 	write(t, filepath.Join(dir, "hash.key"), strings.Repeat("k", 32)+"\n")
+	write(t, filepath.Join(dir, "admin.token"), testToken+"\n")
 	file := filepath.Join(dir, "sluice.yaml")
 	write(t, file, `store: memory
 prefix: shop
@@ -84,7 +85,7 @@ gateway:
   routes:
     - {id: orders, match: POST /orders, upstream: "https://u.example/base"}
     - {id: rpc, match: api.example/, upstream: "h2c://10.0.0.1:9000"}
-admin: {listen: "127.0.0.1:9090"}
+admin: {listen: ":9090", token_file: admin.token}
 drain: {delay: 5s, timeout: 1m}
 `)
 	got, err := Load(file)
@@ -120,7 +121,7 @@ drain: {delay: 5s, timeout: 1m}
 			Transport: gateway.TransportOptions{Dial: 500 * time.Millisecond, Response: 2 * time.Second},
 			Headers:   HeaderConfig{HideXRateLimit: true, Jitter: 2 * time.Second},
 		},
-		Admin: AdminConfig{Listen: "127.0.0.1:9090"},
+		Admin: AdminConfig{Listen: ":9090", TokenFile: filepath.Join(dir, "admin.token")},
 		Drain: DrainConfig{Delay: 5 * time.Second, Timeout: time.Minute},
 	}
 	if diff := cmp.Diff(want, got, exposed); diff != "" {

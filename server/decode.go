@@ -32,7 +32,7 @@ func (d *decoder) config(doc *strictyaml.Document) *Config {
 		Rules:     d.rules(m.Get("rules")),
 		Identity:  d.identity(m.Get("identity")),
 		Gateway:   d.gateway(m.Get("gateway")),
-		Admin:     AdminConfig{Listen: d.listen(m.Get("admin").Mapping("listen").Get("listen"))},
+		Admin:     d.admin(m.Get("admin")),
 		Drain:     d.drain(m.Get("drain")),
 	}
 	c.identify()

@@ -91,8 +91,9 @@ type running struct {
 }
 
 // start serves a configuration, in which UPSTREAM stands for the address of one
-// that answers 200 and DIR for the folder of the file.
-func start(t testing.TB, text string) *running {
+// that answers 200 and DIR for the folder of the file. More files are given by
+// their names and contents.
+func start(t testing.TB, text string, files ...string) *running {
 	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "upstream")
@@ -102,6 +103,9 @@ func start(t testing.TB, text string) *running {
 	fill := strings.NewReplacer("UPSTREAM", upstream.URL, "DIR", dir)
 	file := filepath.Join(dir, "sluice.yaml")
 	write(t, file, fill.Replace(text))
+	for i := 0; i+1 < len(files); i += 2 {
+		write(t, filepath.Join(dir, files[i]), files[i+1])
+	}
 	return startFile(t, file)
 }
 

@@ -284,7 +284,7 @@ func closed(c chan struct{}) bool {
 
 func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 	s := start(t, byPathYAML)
-	s.edit("limits:", "prefix: other\nmax_keys: 7\ninstances: 3\nbudget: 1s\nadmin: {listen: ':1'}\nlimits:")
+	s.edit("limits:", "prefix: other\nmax_keys: 7\ninstances: 3\nbudget: 1s\nadmin: {listen: '127.0.0.1:1'}\nlimits:")
 	s.edit("listen: 127.0.0.1:0", "listen: ':2'\n  max_header: 1KiB\n  idle_timeout: 1s\n  read_header_timeout: 1s\n  dial_timeout: 1s\n  upstream_timeout: 1s\n  max_body: 5")
 	s.waitLog("upstream_timeout]", 1)
 	want := `only_after_a_restart="[prefix max_keys budget instances admin gateway.listen gateway.max_header gateway.read_header_timeout gateway.idle_timeout gateway.dial_timeout gateway.upstream_timeout]"`

@@ -107,6 +107,9 @@ func (s *Server) openRules() error {
 	if err != nil {
 		return err
 	}
+	if s.records, err = rules.NewRecords(c.URL); err != nil {
+		return err
+	}
 	if c.Changed != "" {
 		if s.changed, err = rules.NewMessages(c.Changed, s.log); err != nil {
 			return err

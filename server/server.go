@@ -40,6 +40,7 @@ type Server struct {
 	cert    certificate
 	rules   *rules.Table    // nil: only the file has rules
 	changed *rules.Messages // nil: nobody tells of changed rules
+	records *rules.Records  // what the admin API writes to; nil: only the file has rules
 
 	listeners []listener
 	requests  atomic.Int64 // under way
@@ -129,7 +130,7 @@ func (s *Server) Listen() error {
 		errs = append(errs, s.listen("gateway", c.Gateway.Listen, s.gatewayServer(c.Gateway)))
 	}
 	if c.Admin.Listen != "" {
-		errs = append(errs, s.listen("admin", c.Admin.Listen, s.adminServer()))
+		errs = append(errs, s.listenAdmin())
 	}
 	if err := errors.Join(errs...); err != nil {
 		for _, l := range s.listeners {
@@ -153,6 +154,19 @@ func (s *Server) listen(name, addr string, server *http.Server) error {
 	}
 	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	s.listeners = append(s.listeners, listener{name: name, net: l, server: server})
+	return nil
+}
+
+// listenAdmin opens the listener for operators. The name of an address may lead
+// elsewhere than was thought when the file was read.
+func (s *Server) listenAdmin() error {
+	c := s.started.Admin
+	if err := s.listen("admin", c.Listen, s.adminServer()); err != nil {
+		return err
+	}
+	if addr := s.Addr("admin"); c.TokenFile == "" && !loopback(addr) {
+		return fmt.Errorf("admin.listen: %s is reached from other machines, and there is no token: want %s", addr, wantToken)
+	}
 	return nil
 }
 

@@ -6,18 +6,35 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-limiter/sluice/policy"
 	"github.com/sluice-limiter/sluice/rules"
 	"github.com/sluice-limiter/sluice/server"
 	"github.com/sluice-limiter/sluice/strictyaml"
 )
 
-const rulesHelp = `Looks after the rules in PostgreSQL that change while servers run. The database
-is that of rules.url in FILE, or the one that -url names.`
+const rulesHelp = `Looks after the rules in PostgreSQL that change while servers run. Every command
+takes -c FILE, whose rules.url is the database, or -url URL. With -c rules are
+checked against the limits of FILE, and tenants that are secret are shown as
+their hashes.
+
+Examples:
+  sluice rules migrate -c sluice.yaml
+  sluice rules set -c sluice.yaml tenant=shop-a route=create-order 100/s burst 200
+  sluice rules history -c sluice.yaml tenant=shop-a
+
+sluice rules COMMAND -h says more of each.`
 
 // ruleCommands are the words after "sluice rules".
 func ruleCommands() []command {
 	return []command{
-		{"migrate", "-c FILE | -url URL", "make the table rate_limit_rule or add what it lacks, and install its triggers", (*program).rulesMigrate},
+		{"migrate", "", "make the table rate_limit_rule or add what it lacks, and install its triggers", (*program).rulesMigrate},
+		{"list", "[tenant=T] [route=R]", "show the rules", (*program).rulesList},
+		{"set", "tenant=T route=R RATE", "make a rule or change it, for good or for a while", (*program).rulesSet},
+		{"delete", "tenant=T route=R", "take a rule away", (*program).rulesDelete},
+		{"history", "[tenant=T] [route=R]", "show who changed what, and when", (*program).rulesHistory},
+		{"rollback", "-before CHANGE | -to TIME", "make rules what they were", (*program).rulesRollback},
+		{"export", "", "print the rules as YAML", (*program).rulesExport},
+		{"import", "FILE", "make the rules those of a file", (*program).rulesImport},
 	}
 }
 
@@ -56,7 +73,7 @@ func names(commands []command) []string {
 func (p *program) list(prefix string, commands []command) {
 	fmt.Fprint(p.stdout, "\nCommands:\n")
 	for _, c := range commands {
-		fmt.Fprintf(p.stdout, "  %s %-28s %s\n", prefix, c.name+" "+c.args, c.does)
+		fmt.Fprintf(p.stdout, "  %s %-36s %s\n", prefix, c.name+" "+c.args, c.does)
 	}
 }
 
@@ -81,47 +98,131 @@ func (b ruleBase) check() string {
 	return ""
 }
 
-// find returns the URL of the database.
-func (b ruleBase) find() (string, error) {
-	if *b.url != "" {
-		return *b.url, rules.CheckURL(*b.url)
+// A ruleDesk is what a command works on.
+type ruleDesk struct {
+	*rules.Records
+	url    string
+	config *server.Config // nil: the database was named by -url
+}
+
+// open finds the database; nothing is connected yet.
+func (b ruleBase) open() (*ruleDesk, error) {
+	d := &ruleDesk{url: *b.url}
+	if *b.file != "" {
+		var err error
+		if d.config, err = server.Load(*b.file); err != nil {
+			return nil, err
+		}
+		if d.config.Rules == nil {
+			return nil, fmt.Errorf("%s: rules.url is missing: it names the database, as in rules: {url: postgres://USER@HOST/DATABASE}", *b.file)
+		}
+		d.url = d.config.Rules.URL
 	}
-	c, err := server.Load(*b.file)
+	var err error
+	d.Records, err = rules.NewRecords(d.url)
+	return d, err
+}
+
+// set returns the limits that rules are for; nil: they are not known.
+func (d *ruleDesk) set() *policy.Set {
+	if d.config == nil {
+		return nil
+	}
+	return d.config.Set
+}
+
+// shown returns what may be shown of a tenant or a route.
+func (d *ruleDesk) shown(attribute, text string) string {
+	if d.config == nil {
+		return text
+	}
+	return d.config.Shown(attribute, text)
+}
+
+// anyWords is how many words a command takes that judges them itself.
+const anyWords = 1 << 30
+
+// desk reads the command line of a command that works on a database and takes at
+// most so many words. If done, the command ends with the code.
+func (p *program) desk(f *flag.FlagSet, args []string, most int) (d *ruleDesk, words []string, code int, done bool) {
+	base := ruleBaseFlags(f)
+	words, code, done = p.parse(f, args)
+	if done {
+		return nil, nil, code, true
+	}
+	if len(words) > most {
+		return nil, nil, p.misuse(f, "unexpected %q", words[most]), true
+	}
+	if message := base.check(); message != "" {
+		return nil, nil, p.misuse(f, "%s", message), true
+	}
+	d, err := base.open()
 	if err != nil {
-		return "", err
+		return nil, nil, p.fail(err), true
 	}
-	if c.Rules == nil {
-		return "", fmt.Errorf("%s: rules.url is missing: it names the database, as in rules: {url: postgres://USER@HOST/DATABASE}", *b.file)
+	return d, words, exitOK, false
+}
+
+// actor names who runs the program, for the history; "": nobody knows.
+func (p *program) actor() string {
+	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
+		if who := p.getenv(name); who != "" {
+			return who + " by sluice rules"
+		}
 	}
-	return c.Rules.URL, nil
+	return ""
+}
+
+// placeOf reads the words tenant=T and route=R, and returns the others.
+func placeOf(words []string) (f rules.Filter, rest []string, err error) {
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		var at *string
+		switch name {
+		case "tenant":
+			at = &f.Tenant
+		case "route":
+			at = &f.Route
+		}
+		switch {
+		case !ok:
+			rest = append(rest, word)
+		case at == nil:
+			return f, nil, fmt.Errorf("%s=: want tenant=T or route=R; rules ask for nothing else", name)
+		case *at != "":
+			return f, nil, fmt.Errorf("%s is given twice", name)
+		case value == "":
+			return f, nil, fmt.Errorf("%s= has no value: want one, or * for any", name)
+		default:
+			*at = value
+		}
+	}
+	return f, rest, nil
 }
 
 const rulesMigrateHelp = `Makes the table rate_limit_rule in a database, or adds to one that is there the
 columns that it lacks (limit_name, period, algorithm, expires_at), and installs
-the triggers that tell servers of changes at once. Whoever runs it must own the
-table. It may be run again: what is there stays as it is, and triggers that were
-dropped come back.`
+the triggers that tell servers of changes at once and record every change.
+Whoever runs it must own the table. It may be run again: what is there stays as
+it is, and triggers that were dropped come back.
+
+-several lets a tenant and a route have one row for each limit, and a temporary
+one beside each: the constraint UNIQUE (tenant_id, route_id) makes way for a
+wider one. Other programs that write ON CONFLICT (tenant_id, route_id) then fail.`
 
 func (p *program) rulesMigrate(ctx context.Context, args []string) int {
 	f := p.flags("rules migrate", "-c FILE | -url URL", rulesMigrateHelp)
-	base := ruleBaseFlags(f)
-	words, code, done := p.parse(f, args)
+	several := f.Bool("several", false, "allow several rows for a tenant and a route")
+	d, _, code, done := p.desk(f, args, 0)
 	if done {
 		return code
 	}
-	if len(words) > 0 {
-		return p.misuse(f, "unexpected %q", words[0])
-	}
-	if message := base.check(); message != "" {
-		return p.misuse(f, "%s", message)
-	}
-	url, err := base.find()
-	if err != nil {
-		return p.fail(err)
-	}
-	made, err := rules.Migrate(ctx, url)
+	made, err := rules.Migrate(ctx, d.url)
 	for _, step := range made {
 		fmt.Fprintf(p.stdout, "made %s\n", step)
+	}
+	if err == nil && *several {
+		err = rules.AllowSeveral(ctx, d.url)
 	}
 	if err != nil {
 		return p.fail(err)

@@ -30,6 +30,7 @@ const usualAdmin = "http://127.0.0.1:9090"
 // A topView is what top was asked to show.
 type topView struct {
 	admins   []string
+	token    string // "": none
 	limit    string // "": all
 	n        int    // keys of each list
 	interval time.Duration
@@ -43,6 +44,7 @@ func (p *program) top(ctx context.Context, args []string) int {
 	f.StringVar(&v.limit, "limit", "", "`NAME` of the one limit to show")
 	f.IntVar(&v.n, "n", 10, "`NUMBER` of keys in each list")
 	f.DurationVar(&v.interval, "interval", time.Second, "`TIME` between two looks")
+	f.Func("token-file", "`FILE` with the token of the listeners, if they have one (admin.token_file)", v.readToken)
 	once := f.Bool("once", false, "print once, and end")
 	asJSON := f.Bool("json", false, "print JSON, a line for each look")
 	words, code, done := p.parse(f, args)
@@ -74,6 +76,15 @@ func (p *program) top(ctx context.Context, args []string) int {
 		return p.fail(err)
 	}
 	return exitOK
+}
+
+// readToken reads the token that listeners ask for.
+func (v *topView) readToken(path string) error {
+	data, err := os.ReadFile(path)
+	if v.token = strings.TrimSpace(string(data)); err == nil && v.token == "" {
+		return errors.New("it is empty")
+	}
+	return err
 }
 
 // addAdmin takes up an instance: a URL, or an address alone.
@@ -190,6 +201,9 @@ func (v *topView) ask(ctx context.Context, admin string) ([]hot.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v.token != "" {
+		req.Header.Set("Authorization", "Bearer "+v.token)
+	}
 	res, err := v.client.Do(req)
 	if err != nil {
 		var wrapped *url.Error
@@ -205,6 +219,8 @@ func (v *topView) ask(ctx context.Context, admin string) ([]hot.Limit, error) {
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(&answer)
 	switch {
+	case res.StatusCode == http.StatusUnauthorized:
+		return nil, errors.New("it wants the token of its admin.token_file: name a file that holds it with -token-file")
 	case res.StatusCode != http.StatusOK:
 		return nil, errors.New(cmp.Or(answer.Error, res.Status))
 	case err != nil:

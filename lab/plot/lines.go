@@ -48,7 +48,7 @@ func (l *Lines) drawn() *canvas {
 	for _, tick := range y.ticks {
 		left = max(left, textWidth(tickText(tick)))
 	}
-	x := newScale(l.X.Log, xs, margin+lineSpace+left+10, width-margin-24)
+	x := newScale(l.X.Log, xs, margin+lineSpace+left+18, width-margin-24)
 	l.axes(c, &x, &y)
 	for i := range l.Series {
 		l.draw(c, i, &x, &y)
