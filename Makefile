@@ -9,7 +9,7 @@ BENCH    ?=
 .PHONY: help servers test lint format bench fuzz lab-docs
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 servers: ## install the programs that tests start, or say how to
 	@scripts/servers

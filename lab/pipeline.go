@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/sluice-limiter/sluice"
 	"github.com/sluice-limiter/sluice/lab/plot"
 	"github.com/sluice-limiter/sluice/servers/proxy"
@@ -81,30 +83,11 @@ func pipelineRows(ctx context.Context, addr, where string, calls int) ([]Pipelin
 		return nil, err
 	}
 	defer client.Close()
-	bucket, store := newUsualBucket(client, pipelineLimit), redis.New(client, redis.Options{})
-	keys := func(user string) []string {
-		return []string{"tenant:" + user, "route:" + user, "tenant-route:" + user}
-	}
-	ways := []struct {
-		name string
-		ask  func(keys []string) (bool, error)
-	}{
-		{"three round trips", func(keys []string) (bool, error) {
-			for _, key := range keys {
-				if allowed, err := bucket.take(ctx, key); err != nil || !allowed {
-					return false, err
-				}
-			}
-			return true, nil
-		}},
-		{"one pipeline", func(keys []string) (bool, error) { return bucket.pipeline(ctx, keys...) }},
-		{"one script", func(keys []string) (bool, error) { return bucket.take(ctx, keys...) }},
-		{"Sluice", func(keys []string) (bool, error) { return takeAll(ctx, store, keys) }},
-	}
+	ways := pipelineWays(ctx, client)
 	var asks []func(string) error
 	for _, way := range ways {
 		asks = append(asks, func(user string) error {
-			allowed, err := way.ask(keys(user))
+			allowed, err := way.ask([]string{"tenant:" + user, "route:" + user, "tenant-route:" + user})
 			if err == nil && !allowed {
 				err = errRefused(user)
 			}
@@ -122,6 +105,31 @@ func pipelineRows(ctx context.Context, addr, where string, calls int) ([]Pipelin
 		rows = append(rows, PipelineRow{way.name + ", " + where, p50, p99, 100 * (1 - p50/slowest)})
 	}
 	return rows, nil
+}
+
+// A pipelineWay takes a token of each key and says whether all were there.
+type pipelineWay struct {
+	name string
+	ask  func(keys []string) (bool, error)
+}
+
+// pipelineWays returns the ways to ask; the first makes the server know the
+// script.
+func pipelineWays(ctx context.Context, client rueidis.Client) []pipelineWay {
+	bucket, store := newUsualBucket(client, pipelineLimit), redis.New(client, redis.Options{})
+	return []pipelineWay{
+		{"three round trips", func(keys []string) (bool, error) {
+			for _, key := range keys {
+				if allowed, err := bucket.take(ctx, key); err != nil || !allowed {
+					return false, err
+				}
+			}
+			return true, nil
+		}},
+		{"one pipeline", func(keys []string) (bool, error) { return bucket.pipeline(ctx, keys...) }},
+		{"one script", func(keys []string) (bool, error) { return bucket.take(ctx, keys...) }},
+		{"Sluice", func(keys []string) (bool, error) { return takeAll(ctx, store, keys) }},
+	}
 }
 
 // takeAll takes a token of each key, or none.

@@ -19,10 +19,6 @@ type LineSeries struct {
 	X, Y []float64
 	// Steps keeps a value until the next point; else points are joined.
 	Steps bool
-	// Dots marks the points.
-	Dots bool
-	// Thin is for what is only to be compared with.
-	Thin bool
 }
 
 const plotHeight = 300.0
@@ -80,11 +76,7 @@ func axisName(a Axis) string {
 }
 
 func (l *Lines) style(i int) string {
-	thick := "2"
-	if l.Series[i].Thin {
-		thick = "1"
-	}
-	style := `stroke="` + colours[i%len(colours)] + `" stroke-width="` + thick + `"`
+	style := `stroke="` + colours[i%len(colours)] + `" stroke-width="2"`
 	if dash := dashes[i%len(dashes)]; dash != "" {
 		style += ` stroke-dasharray="` + dash + `"`
 	}
@@ -94,7 +86,7 @@ func (l *Lines) style(i int) string {
 // draw draws one line.
 func (l *Lines) draw(c *canvas, i int, x, y *scale) {
 	s := &l.Series[i]
-	var path, dots strings.Builder
+	var path strings.Builder
 	for j := range min(len(s.X), len(s.Y)) {
 		at, ok := x.at(s.X[j])
 		high, shown := y.at(s.Y[j])
@@ -109,9 +101,6 @@ func (l *Lines) draw(c *canvas, i int, x, y *scale) {
 		default:
 			path.WriteString("L" + px(at) + " " + px(high))
 		}
-		if s.Dots {
-			dots.WriteString("<circle cx=\"" + px(at) + "\" cy=\"" + px(high) + "\" r=\"3.5\" fill=\"" + colours[i%len(colours)] + "\"/>\n")
-		}
 	}
-	c.printf("<path fill=\"none\" stroke-linejoin=\"round\" %s d=\"%s\"/>\n%s", l.style(i), path.String(), dots.String())
+	c.printf("<path fill=\"none\" stroke-linejoin=\"round\" %s d=\"%s\"/>\n", l.style(i), path.String())
 }
