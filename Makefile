@@ -6,10 +6,10 @@ FUZZTIME ?= 60s
 BENCH    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers test lint format bench fuzz
+.PHONY: help servers test lint format bench fuzz lab-docs
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 servers: ## install the programs that tests start, or say how to
 	@scripts/servers
@@ -35,3 +35,6 @@ bench: ## print the table of benchmarks; BENCH=REGEX picks rows
 
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	scripts/fuzz $(FUZZTIME)
+
+lab-docs: servers ## measure the lab again and write its figures and plots into docs/lab
+	$(GO) run ./cmd/sluice lab all -docs docs/lab

@@ -73,10 +73,14 @@ var floors = map[string]room{
 		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease", "store/split", "store/shard",
 	}, tests: []string{"github.com/jackc/pgx/v5"}},
 
-	"lab": {floor: 5, ours: []string{
-		".", "servers", "servers/proxy", "policy", "rules", "metrics", "server",
-		"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
-	}, modules: []string{"github.com/redis/rueidis", "github.com/jackc/pgx/v5"}}, // limiters that others recommend
+	"lab/plot": {floor: 0}, // pictures as SVG
+	"lab": {
+		floor: 5, ours: []string{
+			".", "servers", "servers/proxy", "policy", "rules", "metrics", "server", "lab/plot",
+			"store/memory", "store/redis", "store/coalesce", "store/denied", "store/guard", "store/lease",
+		},
+		modules: []string{"github.com/redis/rueidis", "github.com/jackc/pgx/v5"}, // calls and limiters to compare with
+	},
 	"cmd/sluice": {floor: 5, ours: []string{
 		".", "strictyaml", "store/memory", "policy", "rules", "metrics/hot", "httplimit", "gateway", "replay", "server", "lab",
 	}, modules: []string{"golang.org/x/term"}, tests: []string{"github.com/jackc/pgx/v5"}},

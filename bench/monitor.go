@@ -95,11 +95,13 @@ func (w *watch) stop() (first, last time.Time, err error) {
 // written reads a line of MONITOR such as
 //
 //	+1780000000.123456 [0 lua] "SET" "rl:b:key" "1" "PX" "9"
+//	+1780000000.123456 [0 lua] "INCRBY" "rl:b:key" "1"
 func written(line, key string) (time.Time, bool) {
 	at, rest, _ := strings.Cut(strings.TrimPrefix(line, "+"), " ")
-	name, ok := strings.CutPrefix(rest, `[0 lua] "SET" "`)
-	name, _, _ = strings.Cut(name, `"`)
-	if !ok || !strings.Contains(name, key) {
+	rest, ok := strings.CutPrefix(rest, `[0 lua] "`)
+	command, rest, _ := strings.Cut(rest, `" "`)
+	name, _, _ := strings.Cut(rest, `"`)
+	if !ok || command != "SET" && command != "INCRBY" || !strings.Contains(name, key) {
 		return time.Time{}, false
 	}
 	seconds, micros, _ := strings.Cut(at, ".")

@@ -62,18 +62,29 @@ func (s *stage) withoutTTL() (int, error) {
 		if !r.IsMaster() {
 			continue
 		}
-		keys, err := r.Do("KEYS", "*")
+		more, err := withoutTTL(r)
 		if err != nil {
 			return 0, err
 		}
-		for key := range strings.FieldsSeq(keys) {
-			ttl, err := r.Do("PTTL", key)
-			if err != nil {
-				return 0, err
-			}
-			if ttl == "-1" {
-				n++
-			}
+		n += more
+	}
+	return n, nil
+}
+
+// withoutTTL counts the keys on one server.
+func withoutTTL(r *servers.Redis) (int, error) {
+	keys, err := r.Do("KEYS", "*")
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for key := range strings.FieldsSeq(keys) {
+		ttl, err := r.Do("PTTL", key)
+		if err != nil {
+			return 0, err
+		}
+		if ttl == "-1" {
+			n++
 		}
 	}
 	return n, nil

@@ -7,16 +7,36 @@ import (
 	"math"
 	"time"
 
+	"github.com/sluice-limiter/sluice/lab/plot"
 	"github.com/sluice-limiter/sluice/policy"
 )
 
 // fleet simulates a whole fleet: more instances and tenants than a machine
 // holds, and minutes of it in seconds.
 var fleet = Experiment{
-	Name:  "fleet",
-	Does:  "simulate 20 instances and 100,000 tenants in virtual time: every admission against the stated bounds",
-	Takes: 60 * time.Second,
-	Run:   runFleet,
+	Name:   "fleet",
+	Does:   "simulate 20 instances and 100,000 tenants in virtual time: every admission against the stated bounds",
+	Takes:  60 * time.Second,
+	Run:    runFleet,
+	Claims: fleetClaims(),
+	Explains: "The layers of every instance run as they are, over a store and a network that are simulated, in virtual time; every admission is held against the stated bound. " +
+		"Faults are planted to see that the check finds them.",
+	Plot: func(t *Table) plot.Plot {
+		return t.bars("Admissions over the stated bound; planted faults must have some", "admissions over the bound", "over_bound", nil)
+	},
+}
+
+// fleetClaims demands that planted faults are found, and nothing else is.
+func fleetClaims() []Claim {
+	var claims []Claim
+	for _, s := range simulations(1) {
+		c := Claim{Row: s.Name, Column: "over_bound"}
+		if s.Wrong != (wrong{}) {
+			c.Min, c.Max = 1, math.Inf(1)
+		}
+		claims = append(claims, c)
+	}
+	return claims
 }
 
 // A FleetRow is one scenario.

@@ -6,15 +6,9 @@ package lab
 import (
 	"context"
 	"time"
-)
 
-// A Report is what an experiment found.
-type Report struct {
-	Experiment string  `json:"experiment"`
-	OK         bool    `json:"ok"` // every row is within its claim
-	Took       float64 `json:"took_s"`
-	Rows       any     `json:"rows"`
-}
+	"github.com/sluice-limiter/sluice/lab/plot"
+)
 
 // An Experiment measures one claim.
 type Experiment struct {
@@ -22,15 +16,35 @@ type Experiment struct {
 	Does  string        // in one line
 	Takes time.Duration // about
 	// Run measures; progress is told what is being done. Rows is a slice of
-	// structs whose JSON names are their columns.
+	// structs whose JSON names are their columns (see [Table]); ok says that all
+	// is well beside what Claims say of them.
 	Run func(ctx context.Context, progress func(string)) (rows any, ok bool, err error)
-	// Plot draws the rows as an SVG; nil: there is no plot.
-	Plot func(rows any) ([]byte, error)
+	// Claims are the ranges in which figures of the rows must lie.
+	Claims []Claim
+	// Explains says in a sentence or two what the figures show.
+	Explains string
+	// Plot draws the rows; nil: bars of the first figure that is measured.
+	Plot func(*Table) plot.Plot
 }
 
 // Experiments returns all experiments in the order in which they are listed.
 func Experiments() []Experiment {
-	return []Experiment{outage, hotkey, shards, fleet, changingRules}
+	return []Experiment{
+		boundary,
+		algorithms,
+		bench,
+		memoryUse,
+		pipeline,
+		nonatomic,
+		skew,
+		e2e,
+		overhead,
+		outage,
+		hotkey,
+		shards,
+		fleet,
+		changingRules,
+	}
 }
 
 // Find returns the experiment of a name.
@@ -41,14 +55,4 @@ func Find(name string) (Experiment, bool) {
 		}
 	}
 	return Experiment{}, false
-}
-
-// Measure runs an experiment and reports.
-func (e Experiment) Measure(ctx context.Context, progress func(string)) (*Report, error) {
-	began := time.Now()
-	rows, ok, err := e.Run(ctx, progress)
-	if err != nil {
-		return nil, err
-	}
-	return &Report{Experiment: e.Name, OK: ok, Took: time.Since(began).Seconds(), Rows: rows}, nil
 }

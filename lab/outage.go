@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-limiter/sluice"
+	"github.com/sluice-limiter/sluice/lab/plot"
 )
 
 // outage breaks real servers in the ways in which they break, under traffic, and
@@ -18,6 +19,19 @@ var outage = Experiment{
 	Does:  "break Redis under traffic: the slowest decision, admissions over the bound, time to recover",
 	Takes: 85 * time.Second,
 	Run:   runOutage,
+	Claims: []Claim{
+		{Column: "over_bound"},
+		{Column: "keys_without_ttl"},
+		{Column: "p999_excess_ms", Max: mostExcess},
+		{Column: "back_after_ms", Max: mostBackAfter},
+	},
+	Explains: "Three instances ask for tokens 2,000 times a second while their Redis is broken for a second and a half and mended again. " +
+		"The slowest decision is the time budget of 5 ms and what this machine's timers are late; the bound is the one stated for outages; the time to recover counts from the mending.",
+	Plot: func(t *Table) plot.Plot {
+		b := t.bars("How soon decisions came from Redis again, after it was mended", "time (ms)", "back_after_ms", nil)
+		b.Values.Log = true
+		return b
+	},
 }
 
 // An OutageRow is what one fault did.

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -232,9 +231,4 @@ func decideFor(ctx context.Context, engine *policy.Engine, n int, lasts time.Dur
 		}
 	}
 	return waits
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

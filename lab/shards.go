@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-limiter/sluice"
+	"github.com/sluice-limiter/sluice/lab/plot"
 	"github.com/sluice-limiter/sluice/metrics"
 	"github.com/sluice-limiter/sluice/server"
 	"github.com/sluice-limiter/sluice/servers"
@@ -22,12 +23,21 @@ var shards = Experiment{
 	Does:  "let 8 instances ask a cluster of 3 masters for one global limit: commands a second on each, with 1 counter and with 10",
 	Takes: 40 * time.Second,
 	Run:   runShards,
+	Claims: []Claim{
+		{Row: "10 0", Column: "busiest_share", Max: mostOnOne},
+		{Row: "10 0.01", Column: "busiest_share", Max: mostOnOne},
+		{Column: "local"},
+		{Column: "refused"},
+	},
+	Explains: "Eight instances ask a cluster of three masters for one global limit that they never reach. " +
+		"One counter lies on one master, which bears everything; ten counters lie on all of them, and leases ask less often besides.",
+	Plot: plotShards,
 }
 
 // A ShardsRow is what one way of counting a global limit cost each master.
 type ShardsRow struct {
-	Shards           int     `json:"shards"`
-	Tolerance        float64 `json:"tolerance"`
+	Shards           int     `json:"shards" lab:"label"`
+	Tolerance        float64 `json:"tolerance" lab:"label"`
 	Node1            float64 `json:"commands_per_s_1"`
 	Node2            float64 `json:"commands_per_s_2"`
 	Node3            float64 `json:"commands_per_s_3"`
@@ -55,6 +65,23 @@ var shardsLimit = sluice.Limit{Tokens: 50_000, Per: time.Second}
 
 func (r *ShardsRow) ok() bool {
 	return r.Local == 0 && r.Refused == 0 && (r.Shards == 1 || r.Busiest <= mostOnOne)
+}
+
+func plotShards(t *Table) plot.Plot {
+	b := &plot.Bars{Title: "Commands for one global limit on each master of a cluster", Values: plot.Axis{Label: "commands a second"}}
+	for row := range t.Cells {
+		label := "counters: " + cellText(t.Cells[row][t.column("shards")])
+		if tolerance := t.Number(row, "tolerance"); tolerance > 0 {
+			label += ", tolerance " + plot.Number(100*tolerance) + "%"
+		}
+		b.Labels = append(b.Labels, label)
+	}
+	for i, column := range [...]string{"commands_per_s_1", "commands_per_s_2", "commands_per_s_3"} {
+		s := t.bars("", "", column, nil).Series[0]
+		s.Name = fmt.Sprintf("master %d", i+1)
+		b.Series = append(b.Series, s)
+	}
+	return b
 }
 
 func runShards(ctx context.Context, progress func(string)) (any, bool, error) {

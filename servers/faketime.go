@@ -19,7 +19,7 @@ type Clock struct {
 func NewClock(dir string) (*Clock, error) {
 	lib := findClock()
 	if lib == "" {
-		return nil, fmt.Errorf("libfaketime is not installed: apt-get install faketime")
+		return nil, fmt.Errorf("libfaketime is %w: apt-get install faketime", ErrNotInstalled)
 	}
 	c := &Clock{file: filepath.Join(dir, "clock"), lib: lib}
 	return c, c.Move(0)

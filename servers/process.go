@@ -9,12 +9,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -56,17 +58,27 @@ func Find(program, debianPackage string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not installed: apt-get install %s", program, debianPackage)
+	return "", fmt.Errorf("%s is %w: apt-get install %s", program, ErrNotInstalled, debianPackage)
 }
 
-// FreePort returns a loopback port that nobody listens on.
+// ErrNotInstalled reports a program that is missing; the error that wraps it
+// says how to install it.
+var ErrNotInstalled = errors.New("not installed")
+
+// FreePort returns a loopback port that nobody listens on. It lies below the
+// ports that systems give to outgoing connections: one of those could take it
+// before the server does.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const first, number, tries = 10_000, 20_000, 100
+	var err error
+	for range tries {
+		port := first + rand.IntN(number)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("no free port from %d to %d: %w", first, first+number-1, err)
 }
 
 // start begins a life of the process and waits until it is ready.

@@ -3,112 +3,145 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"reflect"
-	"strconv"
-	"text/tabwriter"
+	"time"
 
 	"github.com/sluice-limiter/sluice/lab"
 )
 
 const labHelp = `Measures on this machine what is claimed, with real servers that it starts
-itself. Without a name it lists the experiments. It exits with 1 if a result is
-outside the range that the claim allows.
+itself. Without a name it lists the experiments; all runs every one of them,
+whatever becomes of the others. It exits with 1 if a result is outside the range
+that is claimed, or could not be measured.
 
-Example:
-  sluice lab outage
-  sluice lab -plot hotkey.svg hotkey`
+Examples:
+  sluice lab boundary
+  sluice lab -plot hotkey.svg hotkey
+  sluice lab all -html report.html`
+
+// A labRun is what the flags of lab ask for.
+type labRun struct {
+	json bool
+	plot string // a file
+	html string // a file
+	docs string // a folder
+}
 
 func (p *program) lab(ctx context.Context, args []string) int {
-	f := p.flags("lab", "[EXPERIMENT]", labHelp)
-	asJSON := f.Bool("json", false, "print JSON")
-	plot := f.String("plot", "", "write a plot to this SVG `FILE`")
+	f := p.flags("lab", "[EXPERIMENT | all]", labHelp)
+	var o labRun
+	f.BoolVar(&o.json, "json", false, "print JSON, an object for each experiment")
+	f.StringVar(&o.plot, "plot", "", "also write the plot to this SVG `FILE`")
+	f.StringVar(&o.html, "html", "", "also write a report with plots to `FILE`")
+	f.StringVar(&o.docs, "docs", "", "also bring figures and plots of the pages in `DIR` up to date")
 	names, code, done := p.parse(f, args)
 	switch {
 	case done:
 		return code
+	case len(names) == 0 && o == labRun{}:
+		return p.listExperiments()
 	case len(names) == 0:
-		for _, e := range lab.Experiments() {
-			fmt.Fprintf(p.stdout, "%-10s %4.0f s  %s\n", e.Name, e.Takes.Seconds(), e.Does)
-		}
-		return exitOK
+		return p.misuse(f, "no experiment is named: want a name or all")
 	case len(names) > 1:
-		return p.misuse(f, "one experiment at a time, not %d", len(names))
+		return p.misuse(f, "one experiment at a time, not %d; all runs every one", len(names))
 	}
-	e, ok := lab.Find(names[0])
-	if !ok {
-		return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
+	experiments := lab.Experiments()
+	if names[0] != "all" {
+		e, ok := lab.Find(names[0])
+		if !ok {
+			return p.misuse(f, "unknown experiment %q: sluice lab lists them", names[0])
+		}
+		experiments = []lab.Experiment{e}
+	} else if o.plot != "" {
+		return p.misuse(f, "-plot is for one experiment: want its name, or -html for all")
 	}
-	if *plot != "" && e.Plot == nil {
-		return p.misuse(f, "experiment %q has no plot: leave out -plot", e.Name)
+	return p.measure(ctx, experiments, o)
+}
+
+func (p *program) listExperiments() int {
+	total := time.Duration(0)
+	for _, e := range lab.Experiments() {
+		fmt.Fprintf(p.stdout, "%-10s %4.0f s  %s\n", e.Name, e.Takes.Seconds(), e.Does)
+		total += e.Takes
 	}
-	report, err := e.Measure(ctx, func(step string) { fmt.Fprintf(p.stderr, "%s: %s\n", e.Name, step) })
-	if err != nil {
-		return p.fail(err)
-	}
-	if *asJSON {
-		err = json.NewEncoder(p.stdout).Encode(report)
-	} else {
-		err = p.printReport(report)
-	}
-	if err == nil && *plot != "" {
-		err = writeExperimentPlot(*plot, e, report)
-	}
-	switch {
-	case err != nil:
-		return p.fail(err)
-	case !report.OK:
-		return exitFailed
-	}
+	fmt.Fprintf(p.stdout, "%-10s %4.0f s  every one of them\n", "all", total.Seconds())
 	return exitOK
 }
 
-func writeExperimentPlot(file string, e lab.Experiment, r *lab.Report) error {
-	svg, err := e.Plot(r.Rows)
+// measure runs experiments, one after the other, and prints each as soon as it
+// is done.
+func (p *program) measure(ctx context.Context, experiments []lab.Experiment, o labRun) int {
+	code := exitOK
+	var reports []*lab.Report
+	for i, e := range experiments {
+		fmt.Fprintf(p.stderr, "[%d/%d] %s, about %.0f s\n", i+1, len(experiments), e.Name, e.Takes.Seconds())
+		report := e.Measure(ctx, func(step string) { fmt.Fprintf(p.stderr, "%s: %s\n", e.Name, step) })
+		if ctx.Err() != nil { // what was cut off says nothing
+			code = p.fail(fmt.Errorf("lab: stopped in %s", e.Name))
+			break
+		}
+		reports = append(reports, report)
+		if err := p.printReport(e, report, o.json, len(experiments) > 1); err != nil {
+			return p.fail(err)
+		}
+		if !report.OK {
+			code = exitFailed
+		}
+	}
+	if err := p.keepReports(ctx, reports, o); err != nil {
+		return p.fail(err)
+	}
+	return code
+}
+
+func (p *program) printReport(e lab.Experiment, r *lab.Report, asJSON, titled bool) error {
+	if r.Error != "" {
+		fmt.Fprintf(p.stderr, "%s: %s: %s\n", e.Name, r.Verdict(), r.Error)
+	}
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(r)
+	}
+	if titled {
+		fmt.Fprintf(p.stdout, "== %s: %s\n\n", e.Name, e.Does)
+	}
+	err := r.WriteText(p.stdout)
+	if titled && err == nil {
+		_, err = fmt.Fprintln(p.stdout)
+	}
+	return err
+}
+
+// keepReports writes the files that were asked for.
+func (p *program) keepReports(ctx context.Context, reports []*lab.Report, o labRun) error {
+	for _, r := range reports {
+		if o.docs != "" {
+			if err := r.UpdatePage(o.docs); err != nil {
+				return err
+			}
+		}
+		if o.plot != "" && r.Error == "" {
+			if err := writeTo(o.plot, r.WritePlot); err != nil {
+				return err
+			}
+		}
+	}
+	if o.html == "" || len(reports) == 0 {
+		return nil
+	}
+	return writeTo(o.html, func(w io.Writer) error {
+		// A run that was stopped is worth its report as well.
+		return lab.WriteHTML(w, reports, lab.Machine(context.WithoutCancel(ctx)), time.Now())
+	})
+}
+
+// writeTo writes a file.
+func writeTo(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, svg, 0o644)
-}
-
-// printReport prints the rows as a table, a column for each field.
-func (p *program) printReport(r *lab.Report) error {
-	rows := reflect.ValueOf(r.Rows)
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for i := range rows.Len() {
-		row := rows.Index(i)
-		if i == 0 {
-			for j := range row.NumField() {
-				fmt.Fprintf(w, "%s\t", row.Type().Field(j).Tag.Get("json"))
-			}
-			fmt.Fprintln(w)
-		}
-		for _, field := range row.Fields() {
-			if v, ok := field.Interface().(float64); ok {
-				fmt.Fprintf(w, "%s\t", shortNumber(v))
-			} else {
-				fmt.Fprintf(w, "%v\t", field.Interface())
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	verdict := "within what is claimed"
-	if !r.OK {
-		verdict = "OUTSIDE what is claimed"
-	}
-	fmt.Fprintf(p.stdout, "\n%s, in %.0f s\n", verdict, r.Took)
-	return nil
-}
-
-// shortNumber writes two digits behind the point, and of less than 10 four.
-func shortNumber(v float64) string {
-	digits := 2
-	if v > -10 && v < 10 {
-		digits = 4
-	}
-	return strconv.FormatFloat(v, 'f', digits, 64)
+	return errors.Join(write(f), f.Close())
 }

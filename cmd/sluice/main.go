@@ -56,7 +56,7 @@ func commands() []command {
 		{"replay", "-c FILE LOG...", "tell what the requests of access logs would have met", (*program).replay},
 		{"top", "[-admin URL]...", "show the busiest and most refused keys, live", (*program).top},
 		{"rules", "COMMAND", "look after the rules in PostgreSQL", (*program).rules},
-		{"lab", "[EXPERIMENT]", "measure what is claimed, on this machine", (*program).lab},
+		{"lab", "[EXPERIMENT|all]", "measure what is claimed, on this machine", (*program).lab},
 		{"version", "", "print the version", (*program).version},
 	}
 }

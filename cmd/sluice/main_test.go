@@ -71,7 +71,7 @@ func TestMisuse(t *testing.T) {
 		{"-c and -url both name a database", "rules migrate -c x.yaml -url postgres://h/x"},
 		{"one experiment at a time, not 2", "lab outage hotkey"},
 		{`unknown experiment "hot": sluice lab lists them`, "lab hot"},
-		{`experiment "outage" has no plot: leave out -plot`, "lab -plot x.svg outage"},
+		{"-plot is for one experiment", "lab all -plot x.svg"},
 	} {
 		out, errs := wantRun(t, 2, "", tt.want, strings.Fields(tt.args)...)
 		if out != "" || strings.Count(errs, "\n") != 2 || !strings.Contains(errs, " -h for help") {
