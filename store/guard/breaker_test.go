@@ -63,6 +63,28 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// A breaker that takes more failures than there are opens never: every call is
+// tried, and the first answer counts.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSubject(t, Options{Failures: 1000})
+		c := sluice.Charge{Key: "k", Limit: perSecond(100), N: 1}
+		s.next.take = hangs
+		for i := range 100 {
+			if _, took := s.take(c); took != s.o.Budget {
+				t.Fatalf("call %d took %v, want its budget", i, took)
+			}
+		}
+		s.next.take = nil
+		if d := s.one(c); d.Source != sluice.SourceStore {
+			t.Errorf("Source once the store is back = %v, want store", d.Source)
+		}
+		if n := s.Stats().Nodes[0]; n.Opened != 0 {
+			t.Errorf("stats = %+v, want never opened", n)
+		}
+	})
+}
+
 // While a probe hangs, nobody else waits.
 func TestOneProbeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,6 +38,10 @@ type Options struct {
 	// Probe is how long a breaker stays open before a call is tried again; 0:
 	// 250ms.
 	Probe time.Duration
+	// Failures is how many failures in a row open a breaker; 0: 3. With more than
+	// an outage can bring every call waits for its budget instead, which shows
+	// what the breaker is for.
+	Failures int
 	// Instances divides the limits until the first heartbeat is read, and
 	// always without a Registrar; 0: 1.
 	Instances int
@@ -61,6 +65,9 @@ func (o *Options) setDefaults() {
 	set(&o.Budget, 5*time.Millisecond)
 	set(&o.Probe, 250*time.Millisecond)
 	set(&o.TTL, 10*time.Second)
+	if o.Failures <= 0 {
+		o.Failures = inARow
+	}
 	if o.Instances <= 0 {
 		o.Instances = 1
 	}

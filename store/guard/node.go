@@ -34,7 +34,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// inARow is how many failures open a breaker. They must follow each other: calls
+// inARow is how many failures open a breaker by default. They must follow each other: calls
 // that were under way together and fail together count once, so that one pause
 // of this process or of the server, at any load, opens nothing. While a server
 // hangs each caller so waits at most that many budgets and the rest of one.
@@ -67,14 +67,14 @@ type permit struct {
 	probe bool
 }
 
-func newNode(name string, probe time.Duration, sample *sluice.Charge) *node {
+func newNode(name string, o *Options, sample *sluice.Charge) *node {
 	return &node{
 		name:   name,
 		sample: sluice.Charge{Key: clone(sample.Key), Tag: clone(sample.Tag), Limit: sample.Limit},
 		breaker: circuitbreaker.NewBuilder[any]().
-			WithFailureThreshold(inARow).
+			WithFailureThreshold(uint(o.Failures)).
 			WithSuccessThreshold(1). // and so one probe at a time
-			WithDelay(probe).        // no jitter: instances that see an outage begin together see it end together
+			WithDelay(o.Probe).      // no jitter: instances that see an outage begin together see it end together
 			Build(),
 	}
 }
@@ -215,7 +215,7 @@ func (s *Store) node(c *sluice.Charge) *node {
 	}
 	nodes := make(map[string]*node, len(old)+1)
 	maps.Copy(nodes, old)
-	n := newNode(clone(name), s.o.Probe, c)
+	n := newNode(clone(name), &s.o, c)
 	nodes[n.name] = n
 	s.nodes.Store(&nodes)
 	return n
