@@ -40,6 +40,7 @@ func Experiments() []Experiment {
 		e2e,
 		overhead,
 		outage,
+		failModes,
 		hotkey,
 		shards,
 		fleet,

@@ -192,7 +192,7 @@ func reaches(ctx context.Context, top sluice.Store, c sluice.Charge) error {
 			row++
 			continue
 		case time.Now().After(deadline) || ctx.Err() != nil:
-			return errors.Join(errors.New("the cluster does not answer in 10 s"), err, ctx.Err())
+			return errors.Join(errors.New("the store does not answer in 10 s"), err, ctx.Err())
 		}
 		row = 0
 		sleep(ctx, 5*time.Millisecond)

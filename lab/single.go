@@ -37,16 +37,27 @@ func send(words ...string) deed {
 	return func(_ context.Context, r *servers.Redis) error { return command(r, words...) }
 }
 
-func singleFaults() []fault {
+// killed is the fault of a server that ends and comes back with nothing.
+func killed(name string) fault {
 	kill := func(_ context.Context, r *servers.Redis) error { r.Kill(); return nil }
 	restart := func(ctx context.Context, r *servers.Redis) error { return r.Restart(ctx) }
-	killAndRestart := func(ctx context.Context, r *servers.Redis) error { r.Kill(); return r.Restart(ctx) }
+	return fault{name: name, forgets: true, stage: single(kill, restart)}
+}
+
+// stopped is the fault of a server that stands still: connections to it are
+// accepted, and nothing is answered until it goes on.
+func stopped(name string) fault {
 	pause := func(_ context.Context, r *servers.Redis) error { return r.Pause() }
 	resume := func(_ context.Context, r *servers.Redis) error { return r.Resume() }
+	return fault{name: name, stage: single(pause, resume)}
+}
+
+func singleFaults() []fault {
+	killAndRestart := func(ctx context.Context, r *servers.Redis) error { r.Kill(); return r.Restart(ctx) }
 	return []fault{
 		{name: "none", stage: single(send("PING"), send("PING"))},
-		{name: "kill -9, back empty", forgets: true, stage: single(kill, restart)},
-		{name: "SIGSTOP: accepts, never answers", stage: single(pause, resume)},
+		killed("kill -9, back empty"),
+		stopped("SIGSTOP: accepts, never answers"),
 		{name: "restarted at once, empty", forgets: true, stage: single(killAndRestart, send("PING"))},
 		{name: "scripts flushed in a loop", stage: single(flushScripts, send("PING"))},
 		{name: "memory full, noeviction", stage: single(send("CONFIG", "SET", "maxmemory", "1mb"), send("CONFIG", "SET", "maxmemory", "0"))},

@@ -24,6 +24,8 @@ type Traffic struct {
 	// Keys is how many keys they ask for, each with Limit.
 	Keys  int
 	Limit sluice.Limit
+	// OnFailure is what the limit says of a store that does not answer.
+	OnFailure sluice.FailureMode
 	// Budget is the time of the bare timers that are measured beside them, as many
 	// as there are callers and at their pace: a pause of this machine meets as
 	// many of them as of decisions that wait for their budget.
@@ -85,7 +87,7 @@ func (t *Traffic) call(ctx context.Context, i int, start time.Time, r *Record) {
 		key := fmt.Sprintf("key-%03d", random.IntN(t.Keys))
 		sent := time.Since(start)
 		var err error
-		decisions, err = store.Take(context.Background(), decisions[:0], []sluice.Charge{{Key: key, Limit: t.Limit, N: 1}})
+		decisions, err = store.Take(context.Background(), decisions[:0], []sluice.Charge{{Key: key, Limit: t.Limit, N: 1, OnFailure: t.OnFailure}})
 		answered := time.Since(start)
 		r.Latencies = append(r.Latencies, answered-sent)
 		if err != nil {
