@@ -85,6 +85,27 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// With a breaker that stays closed, what is owed is tried once a delay, not in a
+// loop.
+func TestFailingSettlementsDoNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSubject(t, Options{Failures: 1000})
+		s.next.take = broken
+		s.one(sluice.Charge{Key: "k", Limit: perSecond(100), N: 1})
+		calls := s.next.calls.Load()
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { s.Run(ctx) })
+		time.Sleep(4*s.o.Probe + time.Millisecond)
+		synctest.Wait()
+		if got := s.next.calls.Load() - calls; got != 4 {
+			t.Errorf("%d calls in four delays, want 4", got)
+		}
+		cancel()
+		run.Wait()
+	})
+}
+
 // While a probe hangs, nobody else waits.
 func TestOneProbeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

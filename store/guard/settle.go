@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-limiter/sluice"
@@ -152,20 +153,26 @@ func (s *Store) peek(ctx context.Context, n *node) error {
 
 // settleAll settles the debts of a node until there are none or it fails.
 func (s *Store) settleAll(ctx context.Context, n *node) {
-	for ctx.Err() == nil && n.state() == Closed {
+	// What was not sent is owed as before: to try it again at once would spin.
+	var failed atomic.Bool
+	for ctx.Err() == nil && n.state() == Closed && !failed.Load() {
 		some := s.ledger.claimSome(n, settleBatch*settleCalls)
 		if len(some) == 0 {
 			return
 		}
 		var calls sync.WaitGroup
 		for _, batch := range s.batches(some) {
-			calls.Go(func() { s.settleBatch(ctx, n, batch) })
+			calls.Go(func() {
+				if err := s.settleBatch(ctx, n, batch); err != nil {
+					failed.Store(true)
+				}
+			})
 		}
 		calls.Wait()
 	}
 }
 
-func (s *Store) settleBatch(ctx context.Context, n *node, batch []claimed) {
+func (s *Store) settleBatch(ctx context.Context, n *node, batch []claimed) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	p := permit{began: time.Now()}
@@ -176,6 +183,7 @@ func (s *Store) settleBatch(ctx context.Context, n *node, batch []claimed) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.fail(n, p)
 	}
+	return err
 }
 
 // batches parts debts into what can travel in one call: of one slot, and not too
