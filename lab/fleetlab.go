@@ -35,6 +35,9 @@ func fleetClaims() []Claim {
 			c.Min, c.Max = 1, math.Inf(1)
 		}
 		claims = append(claims, c)
+		if s.judged() {
+			claims = append(claims, Claim{Row: s.Name, Column: "admitted_ratio", Min: leastRatio, Max: mostRatio})
+		}
 	}
 	return claims
 }
@@ -95,15 +98,25 @@ func outageAt(second int) span {
 	return span{from, from + 5*time.Second}
 }
 
-// leastRatio is what must be admitted of what one exact counter would admit. An
-// outage, in which shares are small, costs more.
-const leastRatio = 0.98
+// What is admitted against what one exact counter would admit: at most what leases
+// may hold in advance more.
+const (
+	leastRatio = 0.98
+	mostRatio  = 1.02
+)
+
+// judged says whether that can be told: everyone asks for more than there is all
+// the time, and the store is not away.
+func (s *Simulation) judged() bool {
+	most := simLimits()[2].Default
+	return s.Wrong == (wrong{}) && s.Outage.to == 0 && s.Rate > int(most.Tokens)
+}
 
 func (r *FleetRow) ok(s *Simulation) bool {
 	if s.Wrong != (wrong{}) {
 		return r.OverBound > 0
 	}
-	return r.OverBound == 0 && (s.Outage.to > 0 || r.Ratio >= leastRatio)
+	return r.OverBound == 0 && (!s.judged() || r.Ratio >= leastRatio && r.Ratio <= mostRatio)
 }
 
 func runFleet(ctx context.Context, progress func(string)) (any, bool, error) {
