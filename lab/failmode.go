@@ -114,6 +114,7 @@ func unguarded(_ context.Context, server *servers.Redis) (sluice.Store, func(), 
 // patient is a store that is waited for as long as a client waits.
 type patient struct{ sluice.Store }
 
+// Take implements [sluice.Store].
 func (p patient) Take(ctx context.Context, dst []sluice.Decision, charges []sluice.Charge) ([]sluice.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()

@@ -163,6 +163,8 @@ func (w *rowWatch) wait(n int) ([]time.Duration, error) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return nil, fmt.Errorf("%d of %d changes were not seen in 30 s", n-len(w.stale), n)
 }
 

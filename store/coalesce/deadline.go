@@ -51,10 +51,10 @@ func (w *waiter) wait(ctx context.Context) error {
 
 // watch sees to it that a waiter does not wait beyond its time. mu must be held.
 func (l *lane) watch(w *waiter) {
-	if w.until.IsZero() || l.watching {
+	if w.until.IsZero() || !l.wakes.IsZero() && !w.until.Before(l.wakes) {
 		return
 	}
-	l.watching = true
+	l.wakes = w.until
 	if d := time.Until(w.until); l.timer == nil {
 		l.timer = time.AfterFunc(d, l.expire)
 	} else {
@@ -79,8 +79,8 @@ func (l *lane) expire() {
 		}
 		b.mu.Unlock()
 	}
-	l.watching = !o.next.IsZero()
-	if l.watching {
+	l.wakes = o.next
+	if !o.next.IsZero() {
 		l.timer.Reset(o.next.Sub(o.now))
 	}
 }

@@ -24,7 +24,7 @@ type lane struct {
 	spare    []*key           // to be used again
 	flying   []*batch         // the calls under way
 	timer    *time.Timer      // ends the waits that are overdue; nil: nobody needed it yet
-	watching bool             // it will
+	wakes    time.Time        // when it will; zero: it will not
 }
 
 // A key holds the items that begin with a key and wait, first come, first
